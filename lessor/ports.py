@@ -1,0 +1,276 @@
+"""What the actors need from outside: protocols, one screen. Real things live in broker and browser, models in tests.
+
+Everything async here runs on the one event loop; actors start it and get the result as a message.
+Methods answer with values for what can be expected and raise only for bugs.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from lessor.errors import Problem
+from lessor.messages.action import AnyAction, Match, Observation, PageView
+from lessor.messages.ids import Caller, ProfileKey, RunKey
+from lessor.messages.record import Entry, HostSession, Own
+from lessor.messages.reply import AnyReply, Reply
+from lessor.messages.request import Request
+from lessor.messages.run import RunReading, RunRecord
+
+
+class Clock(Protocol):
+    """CLOCK_BOOTTIME for rules, wall clock only for what people read."""
+
+    @property
+    def boot(self) -> str: ...
+    def now_ms(self) -> int: ...
+    def unix_ms(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Superseded:
+    """Somebody else wrote the chain: whoever gets this no longer owns the profile."""
+
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """All a profile's journal says, up to `last` (0: nothing was ever written)."""
+
+    last: int
+    own: Own | None
+    own_sequence: int
+    entries: tuple[tuple[int, Entry], ...] = ()
+
+
+class Journal(Protocol):
+    """One chain per profile; each write expects the last sequence of the whole chain (architecture, Journal and fence)."""
+
+    async def append(self, key: ProfileKey, message: Entry | Own, expected: int) -> Landed | Superseded:
+        """Repeat unchanged until acknowledged or refused; returns only then. An `Own` goes to `own`, rolled up."""
+        ...
+
+    async def head(self, key: ProfileKey) -> Chain:
+        """`last`, `own`, without entries. Raises BrokerAway after its bound. Reads never authorise."""
+        ...
+
+    async def replay(self, key: ProfileKey, at_least: int) -> Chain:
+        """The whole chain, at least up to that sequence. Raises BrokerAway after its bound (10 s)."""
+        ...
+
+    async def owned_by(self, host: str) -> tuple[ProfileKey, ...]:
+        """Profiles whose `own` names the host as active: what a restarted host must settle."""
+        ...
+
+    async def profiles(self, tenant: str) -> tuple[tuple[ProfileKey, Own], ...]: ...
+
+
+class BrokerAway(Exception):
+    """The broker did not answer within the bound of a read."""
+
+
+class Vault(Protocol):
+    """Sealed state by unique name, immutable."""
+
+    async def put(self, name: str, sealed: bytes) -> str:
+        """Store, read back, and return the sha256 in hex of what was read. Raises BrokerAway."""
+        ...
+
+    async def get(self, name: str, sha256: str) -> bytes | None:
+        """None when it is absent or its digest differs."""
+        ...
+
+    async def delete(self, name: str) -> None: ...
+    async def names(self, key: ProfileKey) -> tuple[str, ...]: ...
+
+
+class Runs(Protocol):
+    """Run records. `write` is compare-and-set on the revision (0: must not exist)."""
+
+    async def read(self, key: RunKey) -> RunReading | Problem:
+        """A Problem (`broker_unavailable`) when it cannot be read: then nothing may rest on it (contract 16)."""
+        ...
+
+    async def write(self, key: RunKey, record: RunRecord, revision: int) -> int | Problem | None:
+        """The new revision; None when somebody else wrote first."""
+        ...
+
+
+class Hosts(Protocol):
+    """This host's session in the broker, and who else lives."""
+
+    async def begin(self, session: HostSession) -> bool:
+        """Write the session over this host's own earlier incarnation. False: another process lives under this name."""
+        ...
+
+    async def beat(self) -> int | None:
+        """Send time on the boot clock of an acknowledged beat; None: the session was lost and cannot be revived."""
+        ...
+
+    async def alive(self, host: str) -> HostSession | None: ...
+    async def end(self) -> None: ...
+
+
+class Away(Enum):
+    """Why a page operation has no result of its own."""
+
+    GONE = "gone"
+    """Browser, keeper or connection are not there any more."""
+    SILENT = "silent"
+    """Sent, not answered within its bound."""
+    FENCED = "fenced"
+    """The keeper admitted a higher epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the dry run found: normalised role and name, the fingerprint, whether anything else had changed."""
+
+    described: str
+    fingerprint: str
+    changed: bool
+    token: object
+    """For `dispatch` only: where and how the input goes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The input reached the page; `page` is None when it could not be read afterwards."""
+
+    dispatched_ms: int
+    page: Observation | None
+
+
+@dataclass(frozen=True, slots=True)
+class NotSent:
+    """Proved: nothing reached the page."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class BrowserSpec:
+    """A browser to start or to find again. `until_ms` is the keeper's first deadline, on the boot clock."""
+
+    key: ProfileKey
+    principal: str
+    provider: str
+    epoch: int
+    instance: str
+    until_ms: int
+    origins: tuple[str, ...]
+    strict: bool
+    sealed: bytes | None
+    """Sealed state to restore; None starts fresh or, when finding, keeps what the page has."""
+    generation: int
+    target: str | None = None
+    """Set when finding: the main tab of the lease."""
+
+
+class Session(Protocol):
+    """One live browser under one epoch. Every method is bounded by `deadline_ms` (boot clock) and answers by then."""
+
+    @property
+    def target(self) -> str: ...
+    @property
+    def instance(self) -> str: ...
+    async def navigate(self, tab: str, url: str, deadline_ms: int) -> PageView | Problem | Away: ...
+    async def observe(self, tab: str, deadline_ms: int) -> Observation | Problem | Away: ...
+    async def aim(
+        self, tab: str, revision: str, action: AnyAction, match: Match, deadline_ms: int
+    ) -> Target | Problem | Away:
+        """The dry run: present, visible, enabled, uncovered, unchanged. Touches nothing."""
+        ...
+
+    async def dispatch(
+        self, tab: str, action: AnyAction, target: Target, deadline_ms: int
+    ) -> Sent | NotSent | Away:
+        """The one input, once; then settle and look. Only GONE, FENCED and SILENT leave the outcome open."""
+        ...
+
+    async def seal(self, generation: int, deadline_ms: int) -> "SealedState | Problem | Away":
+        """Export cookies, localStorage, IndexedDB and encrypt them for `generation`."""
+        ...
+
+    async def extend(self, until_ms: int) -> int | None:
+        """The keeper's acknowledged deadline; None when it refused or is gone."""
+        ...
+
+    async def kill(self) -> int | None:
+        """End browser and egress; when that was confirmed, the boot-clock ms of it; None: not confirmed in time."""
+        ...
+
+    async def cancel(self) -> None:
+        """Stop the read under way, if any; a dispatched input is not called back."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SealedState:
+    sealed: bytes
+    key_id: str
+
+
+class Browser(Protocol):
+    """The engine: starts and finds browsers. `on_gone` is called once, on the loop, when the browser dies."""
+
+    async def start(self, spec: BrowserSpec, on_gone: Callable[[], None]) -> Session | Problem: ...
+    async def find(self, spec: BrowserSpec, on_gone: Callable[[], None]) -> Session | None:
+        """Re-adopt the page of a keeper that outlived its host: same page, guards back before the first request."""
+        ...
+
+    async def confirm_gone(self, instance: str) -> int | None:
+        """Boot-clock ms at which that browser is confirmed not to run; None when it may."""
+        ...
+
+    async def close(self) -> None:
+        """Leave live keepers alone, end warm ones and the driver."""
+        ...
+
+
+Answer = Callable[[Reply], None]
+"""Reply slot: call once, from any thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A decoded request as the gateway hands it over. `arrived_ms` is the boot clock."""
+
+    caller: Caller
+    key: ProfileKey
+    request: Request[Reply]
+    arrived_ms: int
+    answer: Answer
+
+
+class Doors(Protocol):
+    """Where an owner's own route is opened: subjects with its epoch in them (architecture, Subjects)."""
+
+    def open(self, key: ProfileKey, principal: str, epoch: int, deliver: Callable[[Call], None]) -> str:
+        """Serve the route and return it. Any thread."""
+        ...
+
+    def shut(self, key: ProfileKey, epoch: int) -> None: ...
+
+
+class Silence(Enum):
+    """Why a question over the wire has no answer."""
+
+    NO_RESPONDERS = "no_responders"
+    TIMEOUT = "timeout"
+    DISCONNECTED = "disconnected"
+    FORBIDDEN = "forbidden"
+
+
+class Line(Protocol):
+    """The worker's line to hosts. Nothing is buffered while the broker is away; nothing is sent twice."""
+
+    async def ask(
+        self, subject: str, request: Request[Reply], timeout_s: float
+    ) -> AnyReply | Problem | Silence: ...

@@ -1,0 +1,107 @@
+"""What can be done on a page, and what a page shows."""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from lessor.messages.ids import RequestKey, StepId
+
+Match = Literal["target", "page"]
+"""What must be unchanged since the revision for an act to go ahead."""
+
+Text = Annotated[str, msgspec.Meta(max_length=65_536)]
+Reference = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+Revision = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+
+
+class Action(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="do"):
+    """One input to the page. `ref` names an element of the observation whose revision the act carries."""
+
+
+class Click(Action, frozen=True, kw_only=True, tag="click"):
+    """Press and release the primary button in the middle of the element."""
+
+    ref: Reference
+
+
+class Type(Action, frozen=True, kw_only=True, tag="type"):
+    """Replace the element's text. Password and one-time-code fields refuse a typed value."""
+
+    ref: Reference
+    text: Text
+
+
+class Select(Action, frozen=True, kw_only=True, tag="select"):
+    """Choose options by value or by label."""
+
+    ref: Reference
+    options: Annotated[tuple[Text, ...], msgspec.Meta(max_length=64)]
+
+
+class Check(Action, frozen=True, kw_only=True, tag="check"):
+    """Make a checkbox or radio button `on` (or not)."""
+
+    ref: Reference
+    on: bool = True
+
+
+class Press(Action, frozen=True, kw_only=True, tag="press"):
+    """Press one key or chord (`Enter`, `Control+a`), on the element or, without one, on what has the focus."""
+
+    key: Annotated[str, msgspec.Meta(min_length=1, max_length=40)]
+    ref: Reference | None = None
+
+
+class Scroll(Action, frozen=True, kw_only=True, tag="scroll"):
+    """Bring the element into view, or scroll the page by `by_px`."""
+
+    ref: Reference | None = None
+    by_px: Annotated[int, msgspec.Meta(ge=-100_000, le=100_000)] = 0
+
+
+AnyAction = Click | Type | Select | Check | Press | Scroll
+
+
+class Commit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Marks an act as belonging to a step. Only the `commit` carries the request key (contract, Steps)."""
+
+    task: StepId
+    step: StepId
+    request_key: RequestKey | None = None
+    """Set on the step's commit and on no other act of it."""
+
+
+class Element(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An interactive element, as a person would name it. `state` holds words such as `disabled`, `checked`."""
+
+    ref: Reference
+    role: str
+    name: str
+    state: tuple[str, ...] = ()
+    value: str | None = None
+    """Where harmless; never of password or one-time-code fields."""
+
+
+class Observation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A bounded view of one tab: text <= 256 KiB, <= 256 elements, names <= 1 KiB (encoded bytes)."""
+
+    url: str
+    title: str
+    revision: Revision
+    text: str = ""
+    elements: tuple[Element, ...] = ()
+    truncated: bool = False
+    total: int = 0
+    """Interactive elements on the page, seen or not; `truncated` is true when anything was left out."""
+    text_total: int = 0
+    """Length of the readable text in UTF-8 bytes before it was cut."""
+
+
+class PageView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a tab is: what navigate answers, and what the lease list shows."""
+
+    url: str
+    title: str
+    revision: Revision
+    status: int | None = None
+    """HTTP status of the document, when there was one."""

@@ -1,0 +1,240 @@
+"""What the journal remembers. Readers ignore unknown fields; an unknown record kind means "not mine to own".
+
+One journal message is an `Entry`: one or more records that became true together, stamped with the
+epoch they were written under, a nonce that no other entry has, and the owner's boot clock. The
+entry of an `own` subject is an `Own`; its stream sequence is the epoch.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from lessor.messages.ids import Name
+from lessor.messages.reply import ActOutcome
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True):
+    """A past event of one profile."""
+
+
+class Scope(msgspec.Struct, frozen=True, kw_only=True):
+    """What makes two acquires the same (contract 1)."""
+
+    tenant: Name
+    principal: Name
+    profile: Name
+    provider: Name
+    run: Name
+    attempt: int
+
+
+class Activated(Record, frozen=True, kw_only=True, tag="activated"):
+    """An owner took the profile. `settled` intents of earlier epochs follow as `Outcome`s in the same entry."""
+
+    host: str
+    incarnation: str
+    boot: str
+
+
+class ProfileChanged(Record, frozen=True, kw_only=True, tag="profile_changed"):
+    """The profile's settings from here on. `state` is `ready`, `authentication_required`, `needs_user` or `revoked`."""
+
+    principal: str
+    origins: tuple[str, ...]
+    settle_s: float
+    idempotent_target: bool = False
+    strict: bool = False
+    state: str = "ready"
+
+
+class LeaseGranted(Record, frozen=True, kw_only=True, tag="lease_granted"):
+    """All times in ms on the owner's boot clock. `base` is the sealed generation the browser started from."""
+
+    lease: str
+    scope: Scope
+    claim: int
+    worker: str
+    granted_ms: int
+    expires_ms: int
+    cap_ms: int
+    """Grant + 60 min or the run's deadline, the earlier."""
+    base: int
+    instance: str
+    """The browser's keeper: where its state file lies, below the host's live directory."""
+    target: str
+    """The main tab's target id, by which a restarted host finds it again."""
+    run_revision: int
+    deadline_unix_ms: int
+
+
+class Attached(Record, frozen=True, kw_only=True, tag="attached"):
+    """A higher claim of the same run took the lease over; the earlier worker is fenced (contract 1)."""
+
+    lease: str
+    claim: int
+    worker: str
+    run_revision: int
+
+
+class LeaseRenewed(Record, frozen=True, kw_only=True, tag="lease_renewed"):
+    lease: str
+    expires_ms: int
+
+
+class Intent(Record, frozen=True, kw_only=True, tag="intent"):
+    """On disk before the side effect. A page-touching act is named by lease and sequence."""
+
+    lease: str
+    claim: int
+    run: str
+    attempt: int
+    sequence: int
+    tab: str
+    do: str
+    target: str
+    """Normalised: role and name, never a value."""
+    target_fingerprint: str
+    payload_hash: str
+    task: str | None = None
+    step: str | None = None
+    request_key: str | None = None
+    policy: int = 1
+
+
+class Dispatched(Record, frozen=True, kw_only=True, tag="dispatched"):
+    """Written when the page has not answered 250 ms after the input went out."""
+
+    lease: str
+    sequence: int
+    dispatched_ms: int
+
+
+class Outcome(Record, frozen=True, kw_only=True, tag="outcome"):
+    lease: str
+    sequence: int
+    outcome: ActOutcome
+    dispatched_ms: int | None = None
+    why: str | None = None
+
+
+class Skipped(Record, frozen=True, kw_only=True, tag="skipped"):
+    """The number was asked about before it was used: it is consumed, and the act can never run (contract 11)."""
+
+    lease: str
+    sequence: int
+
+
+class Read(Record, frozen=True, kw_only=True, tag="read"):
+    """Audit of navigate and observe; decides nothing."""
+
+    lease: str
+    claim: int
+    do: Literal["navigate", "observe"]
+    tab: str
+    url: str
+
+
+class Reconciled(Record, frozen=True, kw_only=True, tag="reconciled"):
+    """A verdict on a step whose outcome was not a fact. `counted` False keeps the step as it was."""
+
+    request_key: str
+    verdict: Literal["succeeded", "not_sent", "still_unknown"]
+    evidence: str
+    by: str
+    counted: bool
+
+
+class LeaseClosing(Record, frozen=True, kw_only=True, tag="lease_closing"):
+    """Admission has stopped. A closing lease does not expire; a seal must be committed by `seal_by_ms`."""
+
+    lease: str
+    reason: str
+    seal: bool
+    seal_by_ms: int
+    run_revision: int | None = None
+
+
+class Evidence(Record, frozen=True, kw_only=True, tag="evidence"):
+    """The last bounded look at a page that is being retired (contract 13)."""
+
+    lease: str
+    url: str
+    title: str
+    text_sha256: str
+
+
+class SealCommitted(Record, frozen=True, kw_only=True, tag="seal_committed"):
+    """A new immutable generation; the last one of these is the current state."""
+
+    lease: str | None
+    generation: int
+    base: int
+    object: str
+    sha256: str
+    size: int
+    key_id: str
+
+
+class LeaseClosed(Record, frozen=True, kw_only=True, tag="lease_closed"):
+    """`gone_ms`: when browser and egress were confirmed gone on the owner's clock; None if nobody could confirm."""
+
+    lease: str
+    reason: str
+    receipt: Literal["sealed", "discarded", "seal_failed"]
+    generation: int | None = None
+    gone_ms: int | None = None
+
+
+AnyRecord = (
+    Activated
+    | ProfileChanged
+    | LeaseGranted
+    | Attached
+    | LeaseRenewed
+    | Intent
+    | Dispatched
+    | Outcome
+    | Skipped
+    | Read
+    | Reconciled
+    | LeaseClosing
+    | Evidence
+    | SealCommitted
+    | LeaseClosed
+)
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One journal message."""
+
+    v: int = 1
+    epoch: int
+    nonce: str
+    boot: str
+    at_ms: int
+    records: tuple[AnyRecord, ...]
+
+
+class Own(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Who owns the profile. Written on every activation, release, revoke and quarantine; its sequence is the epoch."""
+
+    v: int = 1
+    host: str
+    incarnation: str
+    nonce: str
+    boot: str
+    at_ms: int
+    state: Literal["active", "released", "revoked", "quarantined"]
+    until_unix_ms: int | None = None
+    """End of a quarantine."""
+
+
+class HostSession(msgspec.Struct, frozen=True, kw_only=True):
+    """A live host; TTL in the broker, beaten by compare-and-set."""
+
+    v: int = 1
+    host: str
+    incarnation: str
+    nonce: str
+    boot: str
+    state: Literal["serving", "draining"]

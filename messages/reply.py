@@ -1,0 +1,201 @@
+"""What owners answer. Replies ignore unknown fields on decoding, so a rolling upgrade works."""
+
+from enum import StrEnum
+from typing import Literal
+
+import msgspec
+
+from lessor.errors import Effect, Problem
+from lessor.messages.action import Observation, PageView
+from lessor.messages.run import RunRecord
+
+
+class LeaseView(msgspec.Struct, frozen=True, kw_only=True):
+    """What every reply to the holder carries. `route` is opaque: put the verb behind it and publish there."""
+
+    route: str
+    lease: str
+    claim: int
+    next_sequence: int
+    expires_in_s: float
+    clock_ms: int
+    """The owner's CLOCK_BOOTTIME when it answered."""
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
+    """Base of all answers."""
+
+    v: int = 1
+    effect: Effect = Effect.NONE
+    lease: LeaseView | None = None
+
+
+class Refused(Reply, frozen=True, kw_only=True, tag="refused"):
+    """Any answer that is not what was asked for: refusal, progress, unknown outcome."""
+
+    error: Problem
+
+
+class Granted(Reply, frozen=True, kw_only=True, tag="granted"):
+    reattached: bool = False
+    generation: int = 0
+    """Sealed generation the browser was started from; 0 is a fresh one."""
+
+
+class Renewed(Reply, frozen=True, kw_only=True, tag="renewed"):
+    pass
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a lease ended: a sealed generation, discarded, or kept because the run still needs the page."""
+
+    kind: Literal["sealed", "discarded", "seal_failed"]
+    reason: str
+    generation: int | None = None
+
+
+class Closed(Reply, frozen=True, kw_only=True, tag="closed"):
+    receipt: Receipt
+
+
+class Navigated(Reply, frozen=True, kw_only=True, tag="navigated"):
+    page: PageView
+
+
+class Observed(Reply, frozen=True, kw_only=True, tag="observed"):
+    page: Observation
+
+
+class Acted(Reply, frozen=True, kw_only=True, tag="acted"):
+    """The act was applied: its input reached the page."""
+
+    sequence: int
+    recorded: bool = False
+    """True when this is the recorded answer to a repeat: no page comes with it."""
+    changed: bool = False
+    """Something other than the target had changed since the revision."""
+    page: Observation | None = None
+
+
+class ActOutcome(StrEnum):
+    """What became of one act."""
+
+    APPLIED = "applied"
+    NOT_SENT = "not_sent"
+    UNKNOWN = "unknown"
+
+
+class StepState(StrEnum):
+    """What is known about a step (contract, Steps)."""
+
+    INTENDED = "INTENDED"
+    DISPATCHED = "DISPATCHED"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    NOT_SENT = "NOT_SENT"
+    UNKNOWN = "UNKNOWN"
+
+
+class OutcomeTold(Reply, frozen=True, kw_only=True, tag="outcome"):
+    """The recorded truth. `by_lease` and `sequence` name the act; `step` is set for a request key."""
+
+    outcome: ActOutcome
+    by_lease: str
+    sequence: int
+    dispatched_ms: int | None = None
+    step: StepState | None = None
+    evidence: str | None = None
+    lease_live: bool = False
+    page_gone_ms: int | None = None
+    """When the page that tried was confirmed gone, on the owner's clock."""
+    settle_s: float | None = None
+    """How long after that a look-up's `not_sent` begins to count."""
+    clock_ms: int = 0
+
+
+class Cancelled(Reply, frozen=True, kw_only=True, tag="cancelled"):
+    found: bool
+
+
+class Reconciled(Reply, frozen=True, kw_only=True, tag="reconciled"):
+    step: StepState
+    counted: bool
+    """False when the verdict was recorded as `still_unknown` because it came too early."""
+    retry_after_s: float | None = None
+
+
+class HolderView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The lease as others may see it."""
+
+    run: str
+    attempt: int
+    worker: str
+    state: str
+    since: str
+    expires_at: str
+    expires_in_s: float
+    next_sequence: int
+    page_url: str | None = None
+    busy: str | None = None
+    """The operation under way."""
+
+
+class StatusTold(Reply, frozen=True, kw_only=True, tag="status"):
+    profile: str
+    host: str
+    epoch: int
+    generation: int
+    clock_ms: int
+    holder: HolderView | None = None
+    queue: tuple[str, ...] = ()
+
+
+class ProfileTold(Reply, frozen=True, kw_only=True, tag="profile"):
+    profile: str
+    principal: str
+    origins: tuple[str, ...]
+    state: str
+    generation: int
+    settle_s: float
+    strict: bool = False
+    idempotent_target: bool = False
+    leased_by: str | None = None
+
+
+class Listed(Reply, frozen=True, kw_only=True, tag="listed"):
+    profiles: tuple[str, ...]
+
+
+class RunTold(Reply, frozen=True, kw_only=True, tag="run"):
+    run: str
+    revision: int
+    record: RunRecord
+
+
+class RenewalException(msgspec.Struct, frozen=True, kw_only=True):
+    lease: str
+    error: Problem
+
+
+class RenewedAll(Reply, frozen=True, kw_only=True, tag="renewed_all"):
+    clock_ms: int
+    exceptions: tuple[RenewalException, ...] = ()
+
+
+AnyReply = (
+    Refused
+    | Granted
+    | Renewed
+    | Closed
+    | Navigated
+    | Observed
+    | Acted
+    | OutcomeTold
+    | Cancelled
+    | Reconciled
+    | StatusTold
+    | ProfileTold
+    | Listed
+    | RunTold
+    | RenewedAll
+)

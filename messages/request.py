@@ -1,0 +1,247 @@
+"""What workers ask of a profile's owner and of a run. The subject says who asks and about what; the body is here.
+
+Requests refuse unknown fields. A request that touches a page names its one deadline on the owner's
+clock (`deadline_ms`, CLOCK_BOOTTIME, from the last reply's `clock_ms` + elapsed + timeout); the
+idempotent ones carry only a budget.
+"""
+
+from datetime import datetime
+from typing import Annotated, Generic, Literal, TypeVar
+
+import msgspec
+
+from lessor.messages.action import AnyAction, Commit, Match, Revision
+from lessor.messages.ids import (
+    Attempt,
+    BoottimeMs,
+    Claim,
+    Id,
+    Name,
+    Origin,
+    RequestKey,
+    Sequence,
+    Url,
+)
+from lessor.messages.reply import (
+    Acted,
+    Cancelled,
+    Closed,
+    Granted,
+    Listed,
+    Navigated,
+    Observed,
+    OutcomeTold,
+    ProfileTold,
+    Reconciled,
+    Renewed,
+    RenewedAll,
+    Reply,
+    RunTold,
+    StatusTold,
+)
+from lessor.messages.run import RunStatus
+
+R_co = TypeVar("R_co", bound=Reply, covariant=True)
+Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+
+
+class Request(msgspec.Struct, Generic[R_co], frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A question that knows its answer's type. A repeated `id` gets the same answer."""
+
+    id: Id
+    budget_s: Annotated[float, msgspec.Meta(gt=0, le=120)] = 10.0
+    """How long the caller waits; the receiver drops what it has not begun by then."""
+
+
+class Acquire(Request[Granted], frozen=True, kw_only=True):
+    """Lease the profile for one run attempt (contract 1-6). Safe to repeat: the same scope reattaches."""
+
+    run: Name
+    attempt: Attempt = 1
+    claim: Claim = 1
+    worker: Name
+    provider: Name = "chromium"
+    horizon_s: Annotated[float, msgspec.Meta(le=86_400)] = 600.0
+    wait_s: Annotated[float, msgspec.Meta(ge=0, le=5)] = 0.0
+    run_deadline: Moment | None = None
+    """Required when the run has no record yet (contract 16)."""
+
+
+class LeaseRequest(Request[R_co], frozen=True, kw_only=True):
+    """Every call names lease and claim, and both are checked again right before dispatch (contract 7)."""
+
+    lease: Id
+    claim: Claim
+
+
+class Renew(LeaseRequest[Renewed], frozen=True, kw_only=True):
+    """Move the expiry to now + horizon, never shortening, within the maxima (contract 18, 19)."""
+
+    horizon_s: Annotated[float, msgspec.Meta(le=86_400)] = 900.0
+
+
+class PageRequest(LeaseRequest[R_co], frozen=True, kw_only=True):
+    """A call that touches the page: one deadline on the owner's clock, checked by the receiver."""
+
+    deadline_ms: BoottimeMs
+
+
+class Close(PageRequest[Closed], frozen=True, kw_only=True):
+    """End the lease; seals unless `discard`. Asking again gets the same receipt (contract 21-24)."""
+
+    discard: bool = False
+
+
+class Navigate(PageRequest[Navigated], frozen=True, kw_only=True):
+    """Open a URL in the tab. `sequence` is the next sequence it was issued at (contract 8)."""
+
+    sequence: Sequence
+    tab: Name = "main"
+    url: Url
+
+
+class Observe(PageRequest[Observed], frozen=True, kw_only=True):
+    """Read the tab."""
+
+    tab: Name = "main"
+
+
+class Act(PageRequest[Acted], frozen=True, kw_only=True):
+    """One input with a side effect, done at most once per lease and sequence (contract 8-11)."""
+
+    sequence: Sequence
+    tab: Name = "main"
+    revision: Revision
+    action: AnyAction
+    match: Match = "target"
+    step: Commit | None = None
+
+
+class AskOutcome(Request[OutcomeTold], frozen=True, kw_only=True):
+    """What happened to an act: by lease and sequence, or by request key (contract 11). Not bound to a live lease."""
+
+    lease: Id | None = None
+    claim: Claim | None = None
+    sequence: Sequence | None = None
+    request_key: RequestKey | None = None
+
+
+class Cancel(LeaseRequest[Cancelled], frozen=True, kw_only=True):
+    """Stop waiting for a request in hand: reads end, an act settles and retires the lease."""
+
+    request: Id
+
+
+class Reconcile(Request[Reconciled], frozen=True, kw_only=True):
+    """Record what a look-up, a confirmation page or a person found out about a step (contract, Steps)."""
+
+    request_key: RequestKey
+    verdict: Literal["succeeded", "not_sent", "still_unknown"]
+    evidence: Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
+    by: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    looked_up_ms: BoottimeMs | None = None
+    """When the look-up was sent, on the owner's clock; a `not_sent` counts only when late enough."""
+    run: Name | None = None
+    claim: Claim | None = None
+
+
+class AskStatus(Request[StatusTold], frozen=True, kw_only=True):
+    """Who holds the profile, until when, and what runs."""
+
+
+class CreateProfile(Request[ProfileTold], frozen=True, kw_only=True):
+    """Make a profile known. Safe to repeat with the same settings."""
+
+    origins: Annotated[tuple[Origin, ...], msgspec.Meta(min_length=1, max_length=64)]
+    settle_s: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 30.0
+    idempotent_target: bool = False
+    """The target refuses a second use of a request key itself: lifts the waits on a look-up's `not_sent`."""
+    strict: bool = False
+
+
+class ShowProfile(Request[ProfileTold], frozen=True, kw_only=True):
+    """The profile's settings and generations."""
+
+
+class RevokeProfile(Request[ProfileTold], frozen=True, kw_only=True):
+    """Fence the profile for good: no grant any more, the live lease ends unsealed (contract 26)."""
+
+
+class ListProfiles(Request[Listed], frozen=True, kw_only=True):
+    """The caller's profiles."""
+
+
+class TakeRun(Request[RunTold], frozen=True, kw_only=True):
+    """Become the worker of a run: raises the claim unless the same `holder` asks again (contract 17)."""
+
+    holder: Id
+    worker: Name
+    attempt: Attempt = 1
+    deadline: Moment | None = None
+    """Required when the run has no record yet."""
+
+
+class ReportRun(Request[RunTold], frozen=True, kw_only=True):
+    """Write the run's status under the caller's claim (contract 16, 17)."""
+
+    claim: Claim
+    status: RunStatus
+
+
+class CancelRun(Request[RunTold], frozen=True, kw_only=True):
+    """Cancel the run; needs no claim."""
+
+
+class ShowRun(Request[RunTold], frozen=True, kw_only=True):
+    """Read the run's record."""
+
+
+class RenewAll(Request[RenewedAll], frozen=True, kw_only=True):
+    """The worker's tick: one message per host for all its leases there (contract 18)."""
+
+    worker: Name
+    except_: Annotated[tuple[Id, ...], msgspec.Meta(max_length=4096)] = msgspec.field(
+        default=(), name="except"
+    )
+
+
+ProfileRequest = (
+    Acquire
+    | Renew
+    | Close
+    | Navigate
+    | Observe
+    | Act
+    | AskOutcome
+    | Cancel
+    | Reconcile
+    | AskStatus
+    | CreateProfile
+    | ShowProfile
+    | RevokeProfile
+)
+RunRequest = TakeRun | ReportRun | CancelRun | ShowRun
+
+VERBS: dict[str, type[ProfileRequest]] = {
+    "acquire": Acquire,
+    "renew": Renew,
+    "close": Close,
+    "navigate": Navigate,
+    "observe": Observe,
+    "act": Act,
+    "outcome": AskOutcome,
+    "cancel": Cancel,
+    "reconcile": Reconcile,
+    "status": AskStatus,
+    "create": CreateProfile,
+    "show": ShowProfile,
+    "revoke": RevokeProfile,
+}
+"""Last token of a profile subject -> body. Those with a lease go to the owner's route, the others to any host."""
+
+RUN_VERBS: dict[str, type[RunRequest]] = {
+    "take": TakeRun,
+    "report": ReportRun,
+    "cancel": CancelRun,
+    "show": ShowRun,
+}
