@@ -14,7 +14,7 @@ from lessor.messages.action import AnyAction, Match, Observation, PageView
 from lessor.messages.ids import Caller, ProfileKey, RunKey
 from lessor.messages.record import Entry, HostSession, Own
 from lessor.messages.reply import AnyReply, Reply
-from lessor.messages.request import Request
+from lessor.messages.request import ListProfiles, ProfileRequest, RenewAll, Request, RunRequest
 from lessor.messages.run import RunReading, RunRecord
 
 
@@ -244,7 +244,28 @@ class Call:
 
     caller: Caller
     key: ProfileKey
-    request: Request[Reply]
+    request: ProfileRequest
+    arrived_ms: int
+    answer: Answer
+    forward: Callable[[str], None]
+    """Pass the request on, unchanged, to the host of that name, which answers the caller itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunCall:
+    caller: Caller
+    key: RunKey
+    request: RunRequest
+    arrived_ms: int
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class HostCall:
+    """Asked of this host itself: a worker's tick, or a list of the caller's profiles."""
+
+    caller: Caller
+    request: RenewAll | ListProfiles
     arrived_ms: int
     answer: Answer
 
