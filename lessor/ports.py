@@ -10,6 +10,10 @@ from enum import Enum
 from typing import Protocol
 
 from lessor.errors import Problem
+from lessor.findings import Away as Away
+from lessor.findings import NotSent as NotSent
+from lessor.findings import Sent as Sent
+from lessor.findings import Target as Target
 from lessor.messages.action import AnyAction, Match, Observation, PageView
 from lessor.messages.ids import Caller, ProfileKey, RunKey
 from lessor.messages.record import Entry, HostSession, Own
@@ -115,43 +119,6 @@ class Hosts(Protocol):
 
     async def alive(self, host: str) -> HostSession | None: ...
     async def end(self) -> None: ...
-
-
-class Away(Enum):
-    """Why a page operation has no result of its own."""
-
-    GONE = "gone"
-    """Browser, keeper or connection are not there any more."""
-    SILENT = "silent"
-    """Sent, not answered within its bound."""
-    FENCED = "fenced"
-    """The keeper admitted a higher epoch."""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What the dry run found: normalised role and name, the fingerprint, whether anything else had changed."""
-
-    described: str
-    fingerprint: str
-    changed: bool
-    token: object
-    """For `dispatch` only: where and how the input goes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """The input reached the page; `page` is None when it could not be read afterwards."""
-
-    dispatched_ms: int
-    page: Observation | None
-
-
-@dataclass(frozen=True, slots=True)
-class NotSent:
-    """Proved: nothing reached the page."""
-
-    why: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lessor.errors import Problem
+from lessor.findings import Away, NotSent, Sent, Target
 from lessor.limits import Limits
 from lessor.messages.action import Observation, PageView
 from lessor.messages.ids import Caller
@@ -15,7 +16,6 @@ from lessor.messages.record import AnyRecord
 from lessor.messages.reply import Reply
 from lessor.messages.request import Acquire, Act, Navigate, Observe, ProfileRequest
 from lessor.messages.run import RunReading, RunRecord
-from lessor.ports import Away, NotSent, Sent, Target
 
 PageOp = Act | Navigate | Observe
 Phase = Literal["aiming", "intending", "dispatching", "settling", "reading"]
@@ -43,8 +43,9 @@ class Operation:
     joined: tuple[int, ...] = ()
     cancelled: bool = False
     dispatched_ms: int | None = None
-    questions: tuple[Asked, ...] = ()
-    """Outcome questions that wait for this act (contract 11)."""
+    answered: bool = False
+    """The caller's deadline came first: it was told `pending`, the operation is still awaited (contract 10)."""
+    dispatch_recorded: bool = False
 
     @property
     def slots(self) -> tuple[int, ...]:
@@ -102,12 +103,17 @@ class Desk:
     page_url: str = ""
     operation: Operation | None = None
     lane: tuple[Asked, ...] = ()
+    questions: tuple[Asked, ...] = ()
+    """Outcome questions that wait for an admitted act (contract 11)."""
+    claim_seen: int = 0
+    """The highest claim of the lease's run that a sweep read: lower ones are fenced (contract 17)."""
     start: Start | None = None
     queue: tuple[Place, ...] = ()
     ending: Ending | None = None
     closers: tuple[Asked, ...] = ()
     seal_tries: int = 0
-    seal_retry_ms: int | None = None
+    retry_ms: int | None = None
+    """When a failed seal or an unconfirmed kill is tried again."""
     remembered: tuple[Remembered, ...] = ()
     last_call_ms: int = 0
     """When the lease last admitted a call: a reading of its run older than that is stale (contract 17)."""
@@ -361,12 +367,14 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What follows: keep `desk`, append `records` as one entry, then answer, then perform the effects in order."""
+    """What follows: say `early`, keep `desk`, append `records` as one entry, then answer and perform in order."""
 
     desk: Desk
     records: tuple[AnyRecord, ...] = ()
     replies: tuple[Say, ...] = ()
     effects: tuple[Effect, ...] = ()
+    early: tuple[Say, ...] = ()
+    """Answers that rest on nothing in `records`: reads, whose audit may follow them."""
 
 
 @dataclass(frozen=True, slots=True)
