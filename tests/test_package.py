@@ -94,12 +94,14 @@ def test_links_and_mapping_agree() -> None:
 
 
 def test_every_tool_knows_every_folder() -> None:
-    """Coverage measures, and ruff refuses to import, exactly the folders that are mapped."""
+    """Coverage measures, pyright reads and ruff refuses to import exactly the folders that are mapped."""
     tool = PYPROJECT["tool"]
     folders = sorted(SETUPTOOLS["package-dir"].values())
     assert sorted(tool["coverage"]["run"]["source"]) == folders
     banned = tool["ruff"]["lint"]["flake8-tidy-imports"]["banned-api"]
-    assert sorted(banned) == [folder for folder in folders if folder != "lessor"]
+    assert sorted(banned) == sorted(FOLDERS)
+    checked = {path for path in tool["pyright"]["include"] if path.startswith("lessor/")}
+    assert checked == {f"lessor/{folder}" for folder in FOLDERS}
 
 
 def test_constraints_pin_what_pyproject_asks_for() -> None:
