@@ -2,6 +2,8 @@
 # Sees to a browser: one on the PATH, else Debian's when root, else Playwright's own.
 set -eu
 
+log=.venv/browser.log
+
 on_path() {
     for name in chromium-headless-shell chromium google-chrome; do
         command -v "$name" >/dev/null && return 0
@@ -19,10 +21,10 @@ from_debian() {
 }
 
 from_playwright() {
-    .venv/bin/python -m playwright install --only-shell chromium
+    .venv/bin/python -m playwright install --only-shell chromium >"$log" 2>&1
 }
 
 on_path || from_debian || from_playwright || {
-    echo "lessor: no browser. Install one of chromium-headless-shell, chromium, google-chrome." >&2
+    echo "lessor: no browser: install chromium-headless-shell, chromium or google-chrome ($log says why)" >&2
     exit 1
 }
