@@ -223,9 +223,7 @@ def _intend(ledger: Ledger, record: Intent) -> None:
 def _seal(ledger: Ledger, entry: Entry, record: SealCommitted) -> None:
     assert record.generation == ledger.generation + 1, record
     ledger.generations.append(
-        Generation(
-            record.generation, record.object, record.sha256, record.size, record.key_id, entry.epoch
-        )
+        Generation(record.generation, record.object, record.sha256, record.size, record.key_id, entry.epoch)
     )
     if record.lease is not None:
         _lease(ledger, record.lease).generation = record.generation

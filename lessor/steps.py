@@ -39,13 +39,18 @@ def view(ledger: Ledger, key: str) -> StepView | None:
     lease, sequence = history.commits[-1]
     act = ledger.act_of(lease, sequence)
     outcome = act.outcome if act else ActOutcome.UNKNOWN
+    plain = StepView(_of_outcome(outcome), lease, sequence)
     verdict = _counting_verdict(history)
     if verdict is None:
-        return StepView(_of_outcome(outcome), lease, sequence)
-    if verdict.verdict == "succeeded":
-        return StepView(StepState.SUCCEEDED, lease, sequence, verdict.evidence)
-    state = StepState.FAILED if outcome is ActOutcome.APPLIED else StepState.NOT_SENT
-    return StepView(state, lease, sequence, verdict.evidence)
+        return plain
+    return StepView(after(plain, verdict.verdict), lease, sequence, verdict.evidence)
+
+
+def after(step: StepView, verdict: str) -> StepState:
+    """The state that a counting verdict leads to. What was dispatched without effect has FAILED."""
+    if verdict == "succeeded":
+        return StepState.SUCCEEDED
+    return StepState.FAILED if step.state is StepState.DISPATCHED else StepState.NOT_SENT
 
 
 def _counting_verdict(history: StepHistory) -> Reconciled | None:

@@ -54,9 +54,7 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     checkout, out = tmp_path_factory.mktemp("build") / "checkout", tmp_path_factory.mktemp("dist")
     checkout.mkdir()
     for name in ("lessor", *FOLDERS):
-        shutil.copytree(
-            TOP / name, checkout / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__")
-        )
+        shutil.copytree(TOP / name, checkout / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"):
         shutil.copy(TOP / name, checkout)
     script = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
@@ -86,9 +84,7 @@ def test_every_package_is_listed_and_mapped() -> None:
 
 def test_links_and_mapping_agree() -> None:
     """Each mapped folder has its link in lessor/, relative, and there is no other link."""
-    links = {
-        f"lessor.{path.name}": path.readlink() for path in (TOP / "lessor").iterdir() if path.is_symlink()
-    }
+    links = {f"lessor.{path.name}": path.readlink() for path in (TOP / "lessor").iterdir() if path.is_symlink()}
     mapped = {name: Path("..", path) for name, path in SETUPTOOLS["package-dir"].items() if name != "lessor"}
     assert links == mapped
 
@@ -146,8 +142,7 @@ def test_sdist_holds_every_file_once(dist: Path) -> None:
 def test_installed_wheel_gives_no_other_top_level_name(installed: Path, folder: str) -> None:
     """`import lessor.actors` works after an installation, `import actors` does not."""
     script = (
-        "import importlib, sys; sys.path.insert(0, sys.argv[1]);"
-        "print(importlib.import_module(sys.argv[2]).__file__)"
+        "import importlib, sys; sys.path.insert(0, sys.argv[1]);print(importlib.import_module(sys.argv[2]).__file__)"
     )
     works = run("-c", script, str(installed), f"lessor.{folder}", cwd=installed)
     assert works.stdout.strip() == str(installed / "lessor" / folder / "__init__.py"), works.stderr

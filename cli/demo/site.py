@@ -77,21 +77,13 @@ class Site(Books):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until SIGTERM or SIGINT. Prints {"port": …, "url": …} once it answers."""
-    parser = argparse.ArgumentParser(
-        prog="python -m lessor.cli.demo.site", description=(__doc__ or "").split("\n")[0]
-    )
-    parser.add_argument(
-        "--directory", type=Path, required=True, help="where the log and the session secret live"
-    )
+    parser = argparse.ArgumentParser(prog="python -m lessor.cli.demo.site", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--directory", type=Path, required=True, help="where the log and the session secret live")
     parser.add_argument("--port", type=int, default=0, help="0 picks a free one")
-    parser.add_argument(
-        "--seed-user", action="append", type=_user, metavar="USER:PASSWORD", help="default demo:demo"
-    )
+    parser.add_argument("--seed-user", action="append", type=_user, metavar="USER:PASSWORD", help="default demo:demo")
     asked = parser.parse_args(arguments)
     _die_with_parent()
-    signal.pthread_sigmask(
-        signal.SIG_BLOCK, _STOP_SIGNALS
-    )  # before any thread exists, so none is interrupted
+    signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)  # before any thread exists, so none is interrupted
     with Site(asked.directory, port=asked.port, users=dict(asked.seed_user or [])) as site:
         print(json.dumps({"port": site.port, "url": site.url}), flush=True)
         signal.sigwait(_STOP_SIGNALS)

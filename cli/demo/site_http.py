@@ -93,9 +93,7 @@ class Exchange(BaseHTTPRequestHandler):
         length = self.headers.get("Content-Length", "")
         if not (length.isascii() and length.isdigit() and int(length) <= BODY_BYTES_MAX):
             self.close_connection = True
-            self.refuse(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A body needs a length of at most {BODY_BYTES_MAX}."
-            )
+            self.refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A body needs a length of at most {BODY_BYTES_MAX}.")
             return
         self.body = self.rfile.read(int(length))
         if len(self.body) == int(length):
@@ -148,9 +146,7 @@ class Exchange(BaseHTTPRequestHandler):
         """Close the connection without an answer."""
         self.close_connection = True
 
-    def _send(
-        self, status: HTTPStatus, text: str, content_type: str, headers: Mapping[str, str] | None = None
-    ) -> None:
+    def _send(self, status: HTTPStatus, text: str, content_type: str, headers: Mapping[str, str] | None = None) -> None:
         body = text.encode()
         self.send_response(status)
         for name, value in (headers or {}).items():

@@ -60,9 +60,7 @@ class Submissions:
     def record(self, submission: Submission, *, once: bool) -> bool:
         """Append and fsync. With `once`, a key that is already there is refused: False, nothing written."""
         with self._lock:
-            if once and any(
-                entry["request_key"] == submission.request_key for entry in self._lines.entries()
-            ):
+            if once and any(entry["request_key"] == submission.request_key for entry in self._lines.entries()):
                 return False
             self._lines.append(submission.as_json())
             return True

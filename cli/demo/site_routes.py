@@ -47,9 +47,7 @@ def _invoice_form(exchange: Exchange, _session: str) -> None:
 
 
 def _submit(exchange: Exchange, session: str) -> None:
-    key, number, amount = (
-        exchange.form.get(name, "").strip() for name in ("request_key", "number", "amount")
-    )
+    key, number, amount = (exchange.form.get(name, "").strip() for name in ("request_key", "number", "amount"))
     if not (_TEXT.fullmatch(key) and _TEXT.fullmatch(number) and _AMOUNT.fullmatch(amount)):
         why = "Not submitted: number and request key are needed, and an amount such as 120.00."
         exchange.refuse(HTTPStatus.UNPROCESSABLE_ENTITY, why)
@@ -119,9 +117,7 @@ def _show_switches(exchange: Exchange) -> None:
 def _set_switches(exchange: Exchange) -> None:
     """Wants a JSON content type, which no form of a page can send: an agent's page must not switch."""
     if exchange.headers.get_content_type() != "application/json":
-        exchange.send_json(
-            {"error": "Content-Type must be application/json"}, HTTPStatus.UNSUPPORTED_MEDIA_TYPE
-        )
+        exchange.send_json({"error": "Content-Type must be application/json"}, HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
         return
     try:
         changes: object = json.loads(exchange.body)

@@ -73,9 +73,7 @@ class Switches:
             case "delay_s" | "record_delay_s":
                 number = isinstance(value, int | float) and not isinstance(value, bool)
                 bounded = number and 0 <= cast("float", value) <= PAUSE_S_MAX
-                return (
-                    float(cast("float", value)) if bounded else _Wrong(f"seconds from 0 to {PAUSE_S_MAX:g}")
-                )
+                return float(cast("float", value)) if bounded else _Wrong(f"seconds from 0 to {PAUSE_S_MAX:g}")
             case "times":
                 bounded = value is None or (type(value) is int and 1 <= value <= TIMES_MAX)
                 return value if bounded else _Wrong(f"1 to {TIMES_MAX}, or null for until changed")

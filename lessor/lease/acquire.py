@@ -92,7 +92,7 @@ def runs_read(ledger: Ledger, desk: Desk, event: RunsRead, now: Now) -> Verdict:
     if held is not None and held.phase == "live" and _lower_attempt(held, asked):
         return queue.busy(ledger, desk, asked, now)
     if mine.record is None:
-        return _create_run(ledger, desk, asked, held, now)
+        return _create_run(ledger, desk, asked, now)
     refused = _run_refuses(mine.record, asked, now)
     if refused is not None:
         return Verdict(desk, replies=(refusal(ledger, desk, asked, refused, now),))
@@ -116,7 +116,7 @@ def _lower_attempt(held: LeaseState, asked: Asked) -> bool:
     return held.scope.run == acquire.run and acquire.attempt < held.scope.attempt
 
 
-def _create_run(ledger: Ledger, desk: Desk, asked: Asked, held: LeaseState | None, now: Now) -> Verdict:
+def _create_run(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
     """A run without a record becomes `running` by its first acquire; later it means the run has ended (16)."""
     acquire = _acquire(asked)
     seen_before = any(lease.scope.run == acquire.run for lease in ledger.leases.values())
@@ -153,9 +153,7 @@ def _run_refuses(record: RunRecord, asked: Asked, now: Now) -> Problem | None:
     if acquire.claim < record.claim or acquire.attempt < record.attempt:
         return problem(Code.RUN_FENCED, "Another worker has taken this run over: stop working on it.")
     if acquire.claim > record.claim or acquire.attempt > record.attempt:
-        return problem(
-            Code.INVALID_REQUEST, "The run record names a lower claim or attempt: take the run first."
-        )
+        return problem(Code.INVALID_REQUEST, "The run record names a lower claim or attempt: take the run first.")
     return None
 
 
@@ -190,11 +188,7 @@ def _attach(
     effects: tuple[Effect, ...] = ()
     if acquire.claim > held.claim:
         view = msgspec.structs.replace(view, claim=acquire.claim)
-        records = (
-            Attached(
-                lease=held.id, claim=acquire.claim, worker=acquire.worker, run_revision=mine.revision
-            ),
-        )
+        records = (Attached(lease=held.id, claim=acquire.claim, worker=acquire.worker, run_revision=mine.revision),)
         current = desk.operation
         if current is not None and not isinstance(current.op, Act):
             effects = (CancelRead(),)
@@ -228,9 +222,6 @@ def _gives_way(desk: Desk, held: LeaseState, holder: RunReading) -> bool:
     return record.attempt > held.scope.attempt
 
 
-def _ending(
-    ledger: Ledger, waiting: Verdict, reason: str, seal: bool, now: Now, revision: int | None
-) -> Verdict:
+def _ending(ledger: Ledger, waiting: Verdict, reason: str, seal: bool, now: Now, revision: int | None) -> Verdict:
     closing = ending.begin(ledger, waiting.desk, reason, seal, now, revision)
     return replace(closing, replies=(*waiting.replies, *closing.replies))
-

@@ -159,10 +159,8 @@ def _outcome(current: Operation, outcome: ActOutcome, why: str | None, at_ms: in
     )
 
 
-def silent(desk: Desk, current: Operation, now: Now) -> Verdict:
+def silent(desk: Desk, current: Operation) -> Verdict:
     """Nothing heard for 250 ms after the input went out: its time becomes a record of its own."""
     assert current.dispatched_ms is not None
-    record = Dispatched(
-        lease=current.op.lease, sequence=_sequence(current), dispatched_ms=current.dispatched_ms
-    )
+    record = Dispatched(lease=current.op.lease, sequence=_sequence(current), dispatched_ms=current.dispatched_ms)
     return Verdict(replace(desk, operation=replace(current, dispatch_recorded=True)), records=(record,))

@@ -1,5 +1,7 @@
 """Who may use the lease, and until when: the gates every call passes, at the door and again before dispatch."""
 
+from typing import assert_never
+
 from lessor.errors import Code, Problem, problem
 from lessor.journal import LeaseState, Ledger
 from lessor.lease.answers import ended, not_found
@@ -56,6 +58,8 @@ def bound_ms(op: PageOp, desk: Desk, now: Now) -> int:
             longest_s = limits.navigate_s
         case Observe():
             longest_s = limits.observe_s
+        case _:
+            assert_never(op)
     return min(op.deadline_ms, now.ms + ms(longest_s))
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from lessor.errors import Class, Code, Effect, Problem, problem
 from lessor.journal import LeaseState, Ledger
-from lessor.lease.verdict import Asked, Desk, Now, Remembered, Say
+from lessor.lease.verdict import Asked, Desk, Now, Remembered, Say, Verdict
 from lessor.messages.reply import LeaseView, Receipt, Refused, Reply
 from lessor.messages.request import LeaseRequest
 
@@ -41,6 +41,16 @@ def refusal(ledger: Ledger, desk: Desk, asked: Asked, refused: Problem, now: Now
     silent = refused.code.class_ is Class.LEASE_INVALID or refused.code is Code.NOT_FOUND
     lease = None if silent else view_for(ledger, desk, asked, now)
     return Say(asked.slot, Refused(error=refused, effect=refused.effect, lease=lease))
+
+
+def refuse(ledger: Ledger, desk: Desk, asked: Asked, refused: Problem, now: Now) -> Verdict:
+    """Nothing but a refusal."""
+    return Verdict(desk, replies=(refusal(ledger, desk, asked, refused, now),))
+
+
+def say(desk: Desk, asked: Asked, reply: Reply) -> Verdict:
+    """Nothing but an answer."""
+    return Verdict(desk, replies=(Say(asked.slot, reply),))
 
 
 def remember(desk: Desk, request_id: str, reply: Reply) -> Desk:
@@ -96,7 +106,5 @@ ENDED_CODES = {
 
 
 def ended(reason: str | None) -> Problem:
-    code, message = ENDED_CODES.get(
-        reason or "", (Code.LEASE_CLOSED, "The lease is closed: acquire again.")
-    )
+    code, message = ENDED_CODES.get(reason or "", (Code.LEASE_CLOSED, "The lease is closed: acquire again."))
     return problem(code, message)

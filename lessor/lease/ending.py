@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from lessor.errors import Code, problem
 from lessor.journal import LeaseState, Ledger
+from lessor.lease import queue
 from lessor.lease.answers import receipt, refusal
 from lessor.lease.turn import next_turn
 from lessor.lease.verdict import (
@@ -18,8 +19,8 @@ from lessor.lease.verdict import (
     ClosingLanded,
     Desk,
     Effect,
-    Killed,
     KillBrowser,
+    Killed,
     Look,
     Looked,
     Now,
@@ -40,9 +41,7 @@ SEAL_RETRY_FACTOR_MAX = 16
 KILL_RETRY_MS = 500
 
 
-def begin(
-    ledger: Ledger, desk: Desk, reason: str, seal: bool, now: Now, run_revision: int | None = None
-) -> Verdict:
+def begin(ledger: Ledger, desk: Desk, reason: str, seal: bool, now: Now, run_revision: int | None = None) -> Verdict:
     """Stop admission: from here the lease does not expire, and only its end follows."""
     held = ledger.lease
     assert held is not None
@@ -192,7 +191,7 @@ def closed_landed(ledger: Ledger, desk: Desk, now: Now) -> Verdict:
     """Receipts for everyone who waited, and the next run's turn."""
     held = _held(ledger)
     replies = tuple(Say(asked.slot, Closed(receipt=receipt(held))) for asked in desk.closers)
-    waiting = tuple(Again(place.asked) for place in desk.queue if place.asked is not None)
+    desk, again = queue.wake(desk)
     desk = replace(
         desk,
         browser="none",
@@ -205,7 +204,7 @@ def closed_landed(ledger: Ledger, desk: Desk, now: Now) -> Verdict:
         keeper_until_ms=0,
         idle_since_ms=now.ms,
     )
-    return Verdict(desk, replies=replies, effects=waiting)
+    return Verdict(desk, replies=replies, effects=again)
 
 
 def close(ledger: Ledger, desk: Desk, asked: Asked, held: LeaseState, now: Now) -> Verdict:

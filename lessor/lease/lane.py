@@ -234,4 +234,3 @@ def answer_late(ledger: Ledger, desk: Desk, now: Now) -> Verdict:
     reply = refusal(ledger, desk, current.asked, late, now).reply
     replies = tuple(Say(slot, reply) for slot in current.slots)
     return Verdict(replace(desk, operation=replace(current, answered=True)), replies=replies)
-

@@ -5,7 +5,7 @@ from dataclasses import replace
 from lessor.errors import Code, Problem, problem
 from lessor.journal import Ledger
 from lessor.lease.answers import refusal, told_time
-from lessor.lease.verdict import Asked, Desk, Now, Place, Say, Verdict
+from lessor.lease.verdict import Again, Asked, Desk, Now, Place, Say, Verdict
 from lessor.limits import ms
 from lessor.messages.request import Acquire
 
@@ -23,14 +23,14 @@ def wait(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
     if kept is None and len(desk.queue) >= desk.limits.queue_max:
         full = problem(Code.OVERLOADED, "Too many runs wait for this profile: try later.", retry_after_s=5)
         return Verdict(desk, replies=(refusal(ledger, desk, asked, full, now),))
-    answer_by_ms = now.ms + ms(min(acquire.wait_s, desk.limits.wait_s_max))
+    answer_by_ms = asked.arrived_ms + ms(min(acquire.wait_s, desk.limits.wait_s_max))
     place = Place(
         run=acquire.run,
         attempt=acquire.attempt,
         worker=acquire.worker,
         asked=asked,
         answer_by_ms=answer_by_ms,
-        kept_until_ms=answer_by_ms + ms(desk.limits.place_s),
+        kept_until_ms=max(now.ms, answer_by_ms) + ms(desk.limits.place_s),
     )
     replies: tuple[Say, ...] = ()
     if kept is not None and kept.asked is not None and kept.asked.slot != asked.slot:
@@ -57,6 +57,12 @@ def due(ledger: Ledger, desk: Desk, now: Now) -> Verdict:
             desk, answered = _answer(ledger, desk, place, now)
             replies = (*replies, *answered)
     return Verdict(forget(desk, now), replies=replies)
+
+
+def wake(desk: Desk) -> tuple[Desk, tuple[Again, ...]]:
+    """The profile is free: decide the polls in hand again, in their order. Each may take its place anew."""
+    again = tuple(Again(place.asked) for place in desk.queue if place.asked is not None)
+    return replace(desk, queue=tuple(replace(place, asked=None) for place in desk.queue)), again
 
 
 def forget(desk: Desk, now: Now) -> Desk:

@@ -30,9 +30,7 @@ from lessor.messages.run import RunReading, RunRecord
 ANSWER_MARGIN_MS = 200
 
 
-def ask(
-    ledger: Ledger, desk: Desk, asked: Asked, record: RunRecord, mine: RunReading | Problem, now: Now
-) -> Verdict:
+def ask(ledger: Ledger, desk: Desk, asked: Asked, record: RunRecord, mine: RunReading | Problem, now: Now) -> Verdict:
     """No lease: join the start under way, wait behind others, or start."""
     acquire = asked.request
     assert isinstance(acquire, Acquire)
@@ -41,7 +39,7 @@ def ask(
     if start is not None:
         if not _joins(start, asked):
             return queue.wait(ledger, desk, asked, now)
-        return _join(ledger, desk, start, asked, mine, now)
+        return _join(desk, start, asked, mine, now)
     if not queue.first(desk, acquire, now):
         return queue.wait(ledger, desk, asked, now)
     desk = queue.leave(queue.forget(desk, now), acquire)
@@ -70,9 +68,7 @@ def _joins(start: Start, asked: Asked) -> bool:
     return same and start.caller == asked.caller
 
 
-def _join(
-    ledger: Ledger, desk: Desk, start: Start, asked: Asked, mine: RunReading, now: Now
-) -> Verdict:
+def _join(desk: Desk, start: Start, asked: Asked, mine: RunReading, now: Now) -> Verdict:
     """The claim may have risen since the start began: the newest acquire of the scope is granted."""
     acquire = asked.request
     assert isinstance(acquire, Acquire)
@@ -85,7 +81,7 @@ def _join(
     desk = replace(desk, start=newer)
     if newer.started is None:
         return Verdict(desk)
-    return _grant(ledger, desk, newer, newer.started, mine, now)
+    return _grant(desk, newer, newer.started, mine, now)
 
 
 def _answer_by_ms(desk: Desk, asked: Asked, now: Now) -> int:
@@ -94,7 +90,7 @@ def _answer_by_ms(desk: Desk, asked: Asked, now: Now) -> int:
     return max(now.ms, asked.arrived_ms + ms(patience_s) - ANSWER_MARGIN_MS)
 
 
-def started(ledger: Ledger, desk: Desk, event: Started, now: Now) -> Verdict:
+def started(desk: Desk, event: Started, now: Now) -> Verdict:
     """The browser is up: grant to a poll in hand, on a run record read just now; else hold it for 10 s."""
     start = desk.start
     if start is None or start.instance != event.instance:
@@ -112,20 +108,15 @@ def failed(ledger: Ledger, desk: Desk, event: StartFailed, now: Now) -> Verdict:
     if start is None or start.instance != event.instance:
         return Verdict(desk)
     replies = tuple(refusal(ledger, desk, asked, event.problem, now) for asked in start.waiters)
-    return Verdict(_without_start(desk, now), replies=replies, effects=_next(desk))
-
-
-def _next(desk: Desk) -> tuple[Again, ...]:
-    return tuple(Again(place.asked) for place in desk.queue if place.asked is not None)
+    desk, again = queue.wake(_without_start(desk, now))
+    return Verdict(desk, replies=replies, effects=again)
 
 
 def _without_start(desk: Desk, now: Now) -> Desk:
     return replace(desk, start=None, browser="none", keeper_until_ms=0, idle_since_ms=now.ms)
 
 
-def _grant(
-    ledger: Ledger, desk: Desk, start: Start, up: Started, mine: RunReading, now: Now
-) -> Verdict:
+def _grant(desk: Desk, start: Start, up: Started, mine: RunReading, now: Now) -> Verdict:
     acquire = start.acquire
     deadline_ms = now.ms + start.deadline_unix_ms - now.unix_ms
     cap_ms = min(now.ms + ms(desk.limits.life_s_max), deadline_ms)
@@ -197,4 +188,5 @@ def drop(desk: Desk, now: Now) -> Verdict:
     start = desk.start
     assert start is not None
     kill = (KillBrowser(start.instance),) if start.started is not None else ()
-    return Verdict(_without_start(desk, now), effects=(*kill, *_next(desk)))
+    desk, again = queue.wake(_without_start(desk, now))
+    return Verdict(desk, effects=(*kill, *again))

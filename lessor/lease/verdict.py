@@ -343,17 +343,7 @@ class Again:
 
 
 Effect = (
-    ReadRuns
-    | StartBrowser
-    | Aim
-    | Dispatch
-    | Visit
-    | CancelRead
-    | Look
-    | SealState
-    | KillBrowser
-    | Release
-    | Again
+    ReadRuns | StartBrowser | Aim | Dispatch | Visit | CancelRead | Look | SealState | KillBrowser | Release | Again
 )
 
 

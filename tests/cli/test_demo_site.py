@@ -131,9 +131,7 @@ def test_the_cookie_is_a_session_cookie_that_scripts_cannot_read(site: Site) -> 
     assert attributes == ["Path=/", "HttpOnly", "SameSite=Lax"]
 
 
-@pytest.mark.parametrize(
-    "form", [{"password": "guess"}, {"user": "nobody"}, {"user": "nobody", "password": ""}]
-)
+@pytest.mark.parametrize("form", [{"password": "guess"}, {"user": "nobody"}, {"user": "nobody", "password": ""}])
 def test_a_wrong_login_gets_401_and_no_cookie(site: Site, form: dict[str, str]) -> None:
     reply = Visitor(site.port).log_in(**form)
     assert reply.status == 401
