@@ -98,7 +98,8 @@ def decide(ledger: Ledger, desk: Desk, event: Event, now: Now) -> Verdict:
         case SealLanded():
             return ending.retry(ledger, desk, now)
         case Killed():
-            return ending.killed(ledger, desk, event, now)
+            # The browser of a start that was dropped leaves nothing to close.
+            return ending.killed(ledger, desk, event, now) if desk.ending == "killing" else Verdict(desk)
         case ClosedLanded():
             return ending.closed_landed(ledger, desk, now)
         case BrowserGone() | Extended():

@@ -17,6 +17,7 @@ def lease_view(ledger: Ledger, desk: Desk, now: Now) -> LeaseView | None:
         return None
     return LeaseView(
         route=desk.route,
+        host=desk.host,
         lease=held.id,
         claim=held.claim,
         next_sequence=held.next_sequence,

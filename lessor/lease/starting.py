@@ -5,7 +5,7 @@ from dataclasses import replace
 from lessor.errors import Code, Problem, problem
 from lessor.journal import Ledger
 from lessor.lease import queue
-from lessor.lease.answers import refusal
+from lessor.lease.answers import lease_view, refusal
 from lessor.lease.verdict import (
     Again,
     Asked,
@@ -23,7 +23,7 @@ from lessor.lease.verdict import (
 )
 from lessor.limits import ms
 from lessor.messages.record import LeaseGranted, Scope
-from lessor.messages.reply import Granted, LeaseView
+from lessor.messages.reply import Granted
 from lessor.messages.request import Acquire
 from lessor.messages.run import RunReading, RunRecord
 
@@ -150,14 +150,7 @@ def grant_landed(ledger: Ledger, desk: Desk, now: Now) -> Verdict:
     start, held = desk.start, ledger.lease
     assert start is not None
     assert held is not None
-    lease = LeaseView(
-        route=desk.route,
-        lease=held.id,
-        claim=held.claim,
-        next_sequence=1,
-        expires_in_s=max(0, held.expires_ms - now.ms) / 1000,
-        clock_ms=now.ms,
-    )
+    lease = lease_view(ledger, desk, now)
     replies: list[Say] = []
     for asked in start.waiters:
         assert isinstance(asked.request, Acquire)
