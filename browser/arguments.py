@@ -69,7 +69,8 @@ ENVIRONMENT = (
 
 
 def chromium_arguments(*, headless: bool = True) -> tuple[str, ...]:
-    """The switches common to every browser; the keeper adds its own (pipe, profile, proxy), which come last."""
+    """The switches common to every browser; the keeper adds its own (pipe, profile, proxy), which come
+    last."""
     return (
         *QUIET,
         *ATTENTIVE,

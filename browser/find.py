@@ -14,8 +14,9 @@ SCRIPT_BYTES_MAX = 64 << 10
 
 
 def find_chromium() -> Path | None:
-    """The first of the usual names on the PATH, else Playwright's own download, else None. The path is that of
-    the real binary: a start script that does not exec would stand between it and its keeper's death signal."""
+    """The first of the usual names on the PATH, else Playwright's own download, else None. The path is that
+    of the real binary: a start script that does not exec would stand between it and its keeper's death
+    signal."""
     for name in NAMES:
         found = shutil.which(name)
         binary = None if found is None else resolve(Path(found))

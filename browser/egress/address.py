@@ -32,16 +32,16 @@ def parse(text: str) -> Address | None:
 
 
 def is_public(address: Address) -> bool:
-    """Is that an address of the open internet? Neither private, loopback, link-local, shared (CGNAT), multicast,
-    reserved nor unspecified."""
+    """Is that an address of the open internet? Neither private, loopback, link-local, shared (CGNAT),
+    multicast, reserved nor unspecified."""
     if isinstance(address, IPv6Address) and any(address in network for network in REFUSED_V6):
         return False
     return address.is_global and not (address.is_multicast or address.is_reserved or address.is_unspecified)
 
 
 def split_authority(authority: str, port: int | None = None) -> tuple[str, int] | None:
-    """`host:port` or `[v6]:port` as (host, port), the host in lower case without brackets and trailing dot; None
-    when it is neither, or has no port and none is given."""
+    """`host:port` or `[v6]:port` as (host, port), the host in lower case without brackets and trailing dot;
+    None when it is neither, or has no port and none is given."""
     host, colon, tail = authority.rpartition(":")
     if not colon or tail.endswith("]"):
         host, tail = authority, "" if port is None else str(port)

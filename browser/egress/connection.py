@@ -36,9 +36,9 @@ class Side:
 
 
 class Connection:
-    """Reads one request, resolves and checks its host, connects to the very address it checked, then passes bytes
-    on until both sides have ended. `bounded()` is called when `give_up_at_ms` has changed (0: no bound), and
-    `gone(self)` once, when it is over."""
+    """Reads one request, resolves and checks its host, connects to the very address it checked, then passes
+    bytes on until both sides have ended. `bounded()` is called when `give_up_at_ms` has changed (0: no
+    bound), and `gone(self)` once, when it is over."""
 
     def __init__(
         self,

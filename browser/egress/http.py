@@ -21,7 +21,8 @@ class Refused(Exception):
 
 
 class Request:
-    """Where a request wants to go. `head` is what to send there, empty for a tunnel; `body_bytes` follow it."""
+    """Where a request wants to go. `head` is what to send there, empty for a tunnel; `body_bytes` follow
+    it."""
 
     def __init__(self, head: bytes) -> None:
         first, *lines = head.decode("latin-1").split("\r\n")
@@ -48,7 +49,8 @@ class Request:
 
 
 def close_after(head: bytes) -> bytes:
-    """A response's head that tells the browser to use the connection once: the next request may go elsewhere."""
+    """A response's head that tells the browser to use the connection once: the next request may go
+    elsewhere."""
     first, *lines = head.decode("latin-1").split("\r\n")
     return _origin_form(first, lines)
 

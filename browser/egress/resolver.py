@@ -19,7 +19,8 @@ ADDRESSES_MAX = 8
 
 
 class Resolver:
-    """Calls back on the loop with the addresses of a name, none when it has none. Threads start when needed."""
+    """Calls back on the loop with the addresses of a name, none when it has none. Threads start when
+    needed."""
 
     def __init__(self, events: loop.Loop) -> None:
         self._asked: queue.SimpleQueue[tuple[str, Callable[[list[str]], None]]] = queue.SimpleQueue()
@@ -42,7 +43,8 @@ class Resolver:
         while True:
             name, then = self._asked.get()
             try:
-                # Bytes, since a str would be taken through IDNA, whose tables are large; Chromium has done that.
+                # Bytes, since a str would be taken through IDNA, whose tables are large; Chromium has done
+                # that.
                 found = socket.getaddrinfo(name.encode("ascii"), None, type=socket.SOCK_STREAM)
             except (OSError, UnicodeError):
                 found = []

@@ -1,8 +1,8 @@
 """What a keeper is started with: `python -I -S boot.py`, its configuration on stdin.
 
 It is a script, never imported. Parents of the package are given as bare names, so that neither
-`lessor/__init__.py` nor `lessor/browser/__init__.py` runs: a keeper needs no dependency of theirs, starts in a
-few milliseconds, and still imports the very modules that type checkers see.
+`lessor/__init__.py` nor `lessor/browser/__init__.py` runs: a keeper needs no dependency of theirs, starts in
+a few milliseconds, and still imports the very modules that type checkers see.
 """
 
 import sys

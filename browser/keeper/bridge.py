@@ -1,9 +1,9 @@
 """The bridge: one WebSocket client at a time <-> Chromium's pipe, each client in a session of its own.
 
 A client believes it speaks to the root of the debugging protocol. Its messages without a session go into a
-browser session made for it (`Target.attachToBrowserTarget`), which is detached when the client goes: that resets
-everything it had set and discards what it had begun, as closing a debugging port's WebSocket does. On a shared
-root session a second client would not even find the pages again.
+browser session made for it (`Target.attachToBrowserTarget`), which is detached when the client goes: that
+resets everything it had set and discards what it had begun, as closing a debugging port's WebSocket does. On
+a shared root session a second client would not even find the pages again.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ EARLY_MESSAGES_MAX = 256
 
 
 class Bridge:
-    """`close_network(then)` stops the page's traffic before a departed client's session is detached: detaching
-    releases requests that the client had paused."""
+    """`close_network(then)` stops the page's traffic before a departed client's session is detached:
+    detaching releases requests that the client had paused."""
 
     def __init__(
         self, events: loop.Loop, pipe: Pipe, close_network: Callable[[Callable[[], None]], None]
@@ -51,7 +51,8 @@ class Bridge:
         return self._client is not None
 
     def adopt(self, client: socket.socket, received: bytes) -> None:
-        """Serve a client whose opening handshake is done; its session starts when its predecessor's has ended."""
+        """Serve a client whose opening handshake is done; its session starts when its predecessor's has
+        ended."""
         assert self._client is None
         self._client = client
         self._frames = websocket.Frames()

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def kill(record: State) -> bool:
-    """SIGKILL egress, then the browser; True when nothing of either is left. Egress goes first, so that nothing
-    it had buffered for the page can leave after it."""
+    """SIGKILL egress, then the browser; True when nothing of either is left. Egress goes first, so that
+    nothing it had buffered for the page can leave after it."""
     tree.kill(record["egress"], record["egress_start"])
     mark = tree.mark_of(record["keeper"], record["keeper_start"])
     gone = tree.kill_browser(record["browser"], record["browser_start"], mark)

@@ -21,8 +21,8 @@ FD_ABOVE = 16  # out of the way of the descriptors 3 and 4, which Chromium expec
 def spawn(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[int, socket.socket, int]:
     """Exec Chromium with a debugging pipe in a session of its own, killed with this process.
 
-    Answers its pid, our end of the pipe, and the descriptor to read its log from. A failed exec shows as a child
-    that exits at once and says why in its log.
+    Answers its pid, our end of the pipe, and the descriptor to read its log from. A failed exec shows as a
+    child that exits at once and says why in its log.
     """
     ours, its = socket.socketpair()
     for end in (ours, its):

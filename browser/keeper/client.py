@@ -1,10 +1,8 @@
 """The host's side of a keeper: starting one, finding one again, speaking to it, ending it.
 
-Refusals are values. Every call is bounded; one without an answer in time is `Refused("no_answer")`, and whether it
-took effect is then unknown: an unacknowledged extension counts for nothing (contract, numbers).
+Refusals are values. Every call is bounded; one without an answer in time is `Refused("no_answer")`, and
+whether it took effect is then unknown: an unacknowledged extension counts for nothing (contract, numbers).
 """
-
-from __future__ import annotations
 
 from __future__ import annotations
 
@@ -44,9 +42,9 @@ class KeeperFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class KeeperSpec:
-    """One browser to start. `until_ms` is the first deadline on CLOCK_BOOTTIME; no deadline may ever lie further
-    ahead than `max_ttl_ms`. The secret is what `admit` must show. `user_data` is best on tmpfs; it is removed
-    when the browser ends, and lies in `directory` unless given."""
+    """One browser to start. `until_ms` is the first deadline on CLOCK_BOOTTIME; no deadline may ever lie
+    further ahead than `max_ttl_ms`. The secret is what `admit` must show. `user_data` is best on tmpfs; it is
+    removed when the browser ends, and lies in `directory` unless given."""
 
     directory: Path
     chromium: Path
@@ -72,16 +70,17 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Why not: `stale_epoch`, `bad_secret`, `too_late`, `bad_deadline`, `no_client`, `superseded`, `bad_request`, or
-    `no_answer` when the keeper is gone or silent, `still_alive` when a kill could not be confirmed."""
+    """Why not: `stale_epoch`, `bad_secret`, `too_late`, `bad_deadline`, `no_client`, `superseded`,
+    `bad_request`, or `no_answer` when the keeper is gone or silent, `still_alive` when a kill could not be
+    confirmed."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """A browser that has ended, with nothing of its tree left. `last_command_ms` says by epoch when commands last
-    passed to it (invariant P7)."""
+    """A browser that has ended, with nothing of its tree left. `last_command_ms` says by epoch when commands
+    last passed to it (invariant P7)."""
 
     why: str
     gone_at_ms: int
@@ -89,8 +88,8 @@ class Gone:
 
 
 class Keeper:
-    """A live keeper as its host sees it. Belongs to the event loop it was made on; `close` lets go of it without
-    ending it."""
+    """A live keeper as its host sees it. Belongs to the event loop it was made on; `close` lets go of it
+    without ending it."""
 
     def __init__(self, directory: Path, record: State, pidfd: int) -> None:
         self.directory = directory
@@ -111,8 +110,8 @@ class Keeper:
     async def admit(
         self, epoch: int, secret: str, until_ms: int, timeout_s: float = CALL_S_MAX
     ) -> Admitted | Refused:
-        """Take the browser over for `epoch` (the present one or higher). When this answers `Admitted`, the client
-        before is cut, its session torn down in Chromium, and egress is closed."""
+        """Take the browser over for `epoch` (the present one or higher). When this answers `Admitted`, the
+        client before is cut, its session torn down in Chromium, and egress is closed."""
         answer = await self._ask(timeout_s, op="admit", epoch=epoch, secret=secret, until_ms=until_ms)
         match answer:
             case {"ok": True, "deadline_ms": int(deadline_ms), "ws": str(ws_url), "egress_port": int(port)}:
@@ -121,8 +120,8 @@ class Keeper:
                 return _refused(answer)
 
     async def extend(self, epoch: int, until_ms: int, timeout_s: float = CALL_S_MAX) -> int | Refused:
-        """Move the deadline forward; answers the one now in force, which is the only one to rely on. Within an
-        epoch it never moves back."""
+        """Move the deadline forward; answers the one now in force, which is the only one to rely on. Within
+        an epoch it never moves back."""
         answer = await self._ask(timeout_s, op="extend", epoch=epoch, until_ms=until_ms)
         match answer:
             case {"ok": True, "deadline_ms": int(deadline_ms)}:
@@ -133,8 +132,9 @@ class Keeper:
     async def egress(
         self, epoch: int, is_open: bool, allow_private: Sequence[str] = (), timeout_s: float = CALL_S_MAX
     ) -> bool | Refused:
-        """Open or close the page's way to the network; answers what it now is. Opening needs a connected client
-        (`no_client`) and closes what was open before. `allow_private` names `host:port`s as the page writes them."""
+        """Open or close the page's way to the network; answers what it now is. Opening needs a connected
+        client (`no_client`) and closes what was open before. `allow_private` names `host:port`s as the page
+        writes them."""
         allowed = list(allow_private)
         answer = await self._ask(timeout_s, op="egress", epoch=epoch, open=is_open, allow_private=allowed)
         match answer:
@@ -144,13 +144,14 @@ class Keeper:
                 return _refused(answer)
 
     async def status(self, timeout_s: float = CALL_S_MAX) -> Mapping[str, object] | Refused:
-        """What the keeper says of itself: the fields of its state, `client`, `egress_open`, `egress_port`, `now_ms`."""
+        """What the keeper says of itself: the fields of its state, `client`, `egress_open`, `egress_port`,
+        `now_ms`."""
         answer = await self._ask(timeout_s, op="status")
         return answer if answer.get("ok") is True else _refused(answer)
 
     async def kill(self, epoch: int, timeout_s: float = CALL_S_MAX) -> Gone | Refused:
-        """End the browser and confirm that nothing of its tree is left. A keeper that does not do so in half the
-        time is killed, and its tree from here. Refused with `stale_epoch` when a higher epoch has it."""
+        """End the browser and confirm that nothing of its tree is left. A keeper that does not do so in half
+        the time is killed, and its tree from here. Refused with `stale_epoch` when a higher epoch has it."""
         answer = await self._ask(timeout_s / 2, op="kill", epoch=epoch)
         refused = answer.get("reason")
         if refused not in (None, "no_answer", "too_late"):
@@ -232,7 +233,8 @@ class Keeper:
 
 
 async def launch(spec: KeeperSpec, timeout_s: float = START_S_MAX) -> Keeper:
-    """Start a keeper with its browser, in at most `timeout_s`; raises `KeeperFailed`, with nothing left behind.
+    """Start a keeper with its browser, in at most `timeout_s`; raises `KeeperFailed`, with nothing left
+    behind.
 
     The keeper leads a session of its own and outlives this process, but not its deadline."""
     directory = str(spec.directory)

@@ -7,8 +7,8 @@ if TYPE_CHECKING:
     from typing import TypedDict
 
     class Config(TypedDict):
-        """`until_ms` is a boot time; `max_ttl_ms` bounds how far ahead any deadline may lie; the guard strikes
-        `guard_ms` after a deadline that the keeper slept through."""
+        """`until_ms` is a boot time; `max_ttl_ms` bounds how far ahead any deadline may lie; the guard
+        strikes `guard_ms` after a deadline that the keeper slept through."""
 
         directory: str
         user_data: str

@@ -28,8 +28,8 @@ def listen(path: str) -> socket.socket:
 
 
 class Door:
-    """`refuse(path)` answers an HTTP status, or None for a client to be let in; `enter` then gets its socket and
-    what it has sent already. A browser page carries an Origin and never comes in."""
+    """`refuse(path)` answers an HTTP status, or None for a client to be let in; `enter` then gets its socket
+    and what it has sent already. A browser page carries an Origin and never comes in."""
 
     def __init__(
         self,

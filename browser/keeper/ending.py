@@ -1,9 +1,8 @@
-"""Ending browsers from outside: for hosts whose keeper does not answer, and for those that start after a crash.
+"""Ending browsers from outside: for hosts whose keeper does not answer, and for those that start after a
+crash.
 
 All of it reads /proc and waits in short sleeps: call it from a thread, or before there is an event loop.
 """
-
-from __future__ import annotations
 
 from __future__ import annotations
 
@@ -38,8 +37,8 @@ def end(directory: str, epoch: int, timeout_s: float = 1.0) -> State | None:
 
 
 def sweep(root: Path) -> list[Path]:
-    """At a host's start: see every keeper below `root` dead that is past its deadline or has lost its keeper, and
-    remove its directory. Answers the directories of those that live on within their bounds."""
+    """At a host's start: see every keeper below `root` dead that is past its deadline or has lost its keeper,
+    and remove its directory. Answers the directories of those that live on within their bounds."""
     alive: list[Path] = []
     for directory in sorted(path for path in root.iterdir() if path.is_dir()) if root.is_dir() else ():
         record = state.read(str(directory))

@@ -1,8 +1,8 @@
 """The guard: a forked copy of the keeper that holds a pidfd, a timer and a shared page, and nothing else.
 
 It ends the tree when the keeper is gone, and `guard_ms` after a deadline the keeper slept through (it was
-stopped, or starved). A stopped Chromium, which notices neither the closed pipe nor its parent's death in all of
-its processes, is killed by it too.
+stopped, or starved). A stopped Chromium, which notices neither the closed pipe nor its parent's death in all
+of its processes, is killed by it too.
 """
 
 from __future__ import annotations

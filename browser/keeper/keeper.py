@@ -32,7 +32,8 @@ GUARD_RESTARTS_MAX = 3
 class Keeper:
     """One browser, from its exec to its confirmed end. Lives on one thread and one loop.
 
-    `announce` is called once, with `{"ok": true}` when Chromium answers on its pipe, or with why it never will.
+    `announce` is called once, with `{"ok": true}` when Chromium answers on its pipe, or with why it never
+    will.
     """
 
     def __init__(
@@ -120,8 +121,8 @@ class Keeper:
         )
 
     def _start_guard(self) -> None:
-        """A guard that dies is replaced: the page need not suffer for it, and the gap is a millisecond in which
-        closed pipe and parent's death signal still stand. Dying again and again is no accident."""
+        """A guard that dies is replaced: the page need not suffer for it, and the gap is a millisecond in
+        which closed pipe and parent's death signal still stand. Dying again and again is no accident."""
         self._guard_restarts += 1
         if self._guard_restarts > GUARD_RESTARTS_MAX:
             self.end("guard_lost")
@@ -185,7 +186,7 @@ class Keeper:
     def _refuse_client(self, path: str) -> str | None:
         self._may_pass()
         wanted = f"/{self._tenure.epoch}/{self._token}"
-        if not self._token or not same(path.encode(), wanted.encode()):
+        if not self._token or not same(path, wanted):
             return "403 Forbidden"
         return "409 Conflict" if self._bridge.has_client else None
 
@@ -211,8 +212,8 @@ class Keeper:
                 answer(self._refusal("bad_request"))
 
     def _admit(self, epoch: int, until_ms: int, secret: str, now_ms: int, answer: Answer) -> None:
-        """Answers only when Chromium has torn the predecessor's session down and its network is closed, so that
-        nothing of it can land after this admission."""
+        """Answers only when Chromium has torn the predecessor's session down and its network is closed, so
+        that nothing of it can land after this admission."""
         reason = self._tenure.admit(epoch, until_ms, secret, now_ms)
         if reason is not None:
             return answer(self._refusal(reason))
@@ -244,7 +245,8 @@ class Keeper:
         answer({"ok": True, "deadline_ms": self._tenure.deadline_ms})
 
     def _egress(self, epoch: int, is_open: bool, allowed: list[str], now_ms: int, answer: Answer) -> None:
-        """Only a host whose client is connected may open it, for it is that connection's end that closes it."""
+        """Only a host whose client is connected may open it, for it is that connection's end that closes
+        it."""
         reason: str | None = self._tenure.holds(epoch, now_ms)
         if reason is None and is_open and not self._bridge.has_client:
             reason = "no_client"

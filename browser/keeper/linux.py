@@ -32,8 +32,8 @@ def become_subreaper() -> None:
 
 
 def die_with(parent: int) -> None:
-    """SIGKILL this process when `parent` dies. Call it from a child of a single-threaded parent only: the signal
-    comes when the parent's thread ends."""
+    """SIGKILL this process when `parent` dies. Call it from a child of a single-threaded parent only: the
+    signal comes when the parent's thread ends."""
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)

@@ -1,4 +1,5 @@
-"""The keeper's end of its egress process: starting it, opening and closing it, and knowing when it has closed."""
+"""The keeper's end of its egress process: starting it, opening and closing it, and knowing when it has
+closed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Chromium's debugging pipe: messages of JSON, each ended by a NUL.
 
 Two kinds go out: the keeper's own commands, and those of the admitted client. The latter pass a gate right
-before they are written, so that nothing queued is sent after the deadline, and are forgotten with their client.
+before they are written, so that nothing queued is sent after the deadline, and are forgotten with their
+client.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ UNSENT_BYTES_HIGH = 4 << 20
 
 
 class Pipe:
-    """`received` gets every message that is not an answer to `command`; `drained` is called when a full pipe has
-    room again; `closed` when Chromium has hung up."""
+    """`received` gets every message that is not an answer to `command`; `drained` is called when a full pipe
+    has room again; `closed` when Chromium has hung up."""
 
     def __init__(
         self,
@@ -79,7 +80,8 @@ class Pipe:
             self._watch()
 
     def answer(self, message: bytes) -> None:
-        """Take a message of the root session: an answer to one of the keeper's own commands, or nothing of interest."""
+        """Take a message of the root session: an answer to one of the keeper's own commands, or nothing of
+        interest."""
         decoded = json.loads(message)
         answered = self._answers.pop(decoded.get("id", 0), None)
         if answered is not None:

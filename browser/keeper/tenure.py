@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from _operator import _compare_digest as same  # hmac would bring hashlib along
+from _operator import _compare_digest  # hmac would bring hashlib along
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,19 +11,24 @@ if TYPE_CHECKING:
     Reason = Literal["stale_epoch", "bad_secret", "too_late", "bad_deadline"]
 
 
+def same(one: str, other: str) -> bool:
+    """Equality of secrets, in a time that does not tell where they differ."""
+    return _compare_digest(one.encode(), other.encode())
+
+
 class Tenure:
-    """The present epoch and its deadline. Every time is an argument, in boot milliseconds; each method answers
-    None when it did what was asked, else why not.
+    """The present epoch and its deadline. Every time is an argument, in boot milliseconds; each method
+    answers None when it did what was asked, else why not.
 
     A deadline only ever moves forward within one epoch: an extension below the present deadline is
-    acknowledged with the present one. A higher epoch brings its own, which may be nearer, for the bound of its
-    owner's session is the only one that counts from then on.
+    acknowledged with the present one. A higher epoch brings its own, which may be nearer, for the bound of
+    its owner's session is the only one that counts from then on.
     """
 
     def __init__(self, epoch: int, until_ms: int, secret: str, max_ttl_ms: int) -> None:
         self.epoch = epoch
         self.deadline_ms = until_ms
-        self._secret = secret.encode()
+        self._secret = secret
         self._max_ttl_ms = max_ttl_ms
 
     def __repr__(self) -> str:
@@ -31,7 +36,7 @@ class Tenure:
 
     def admit(self, epoch: int, until_ms: int, secret: str, now_ms: int) -> Reason | None:
         """A host asks for the browser: the same epoch again after a restart, or a higher one."""
-        if not same(secret.encode(), self._secret):
+        if not same(secret, self._secret):
             return "bad_secret"
         reason = self._refuse_time(until_ms, now_ms)
         if reason is not None:

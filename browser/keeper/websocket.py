@@ -1,11 +1,12 @@
-"""WebSocket, the server's side: opening handshake and frames (RFC 6455), as far as one trusted client needs them."""
+"""WebSocket, the server's side: opening handshake and frames (RFC 6455), as far as one trusted client needs
+them."""
 
 from __future__ import annotations
 
 from binascii import b2a_base64
 
 try:  # hashlib would bring OpenSSL along, a megabyte per keeper
-    from _sha1 import sha1
+    from _sha1 import sha1  # type: ignore[import-not-found]  # typeshed does not list it
 except ImportError:
     from hashlib import sha1
 
