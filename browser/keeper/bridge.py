@@ -118,10 +118,10 @@ class Bridge:
         tail = b',"sessionId":"' + self._session + b'"}'
         if self._session and message.endswith(tail):
             self._send(websocket.TEXT, message[: -len(tail)] + b"}")
-        elif not _ends_with_session(message):
-            self._pipe.answer(message)
-        elif self._session:
+        elif self._session and _ends_with_session(message):
             self._send(websocket.TEXT, message)
+        else:
+            self._pipe.answer(message)
 
     def _to_chromium(self, message: bytes) -> None:
         """A valid object that ENDS in a session has it at top level, and one without the word has none; both

@@ -60,12 +60,14 @@ class KeeperSpec:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """The browser is this epoch's until `deadline_ms`; connect a client to `ws_url`."""
+    """The browser is this epoch's until `deadline_ms`; connect a client to `ws_url`. Not `is_drained`: a page
+    is stuck, and may yet act on input of the client before."""
 
     epoch: int
     deadline_ms: int
     ws_url: str = field(repr=False)
     egress_port: int
+    is_drained: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +116,14 @@ class Keeper:
         client before is cut, its session torn down in Chromium, and egress is closed."""
         answer = await self._ask(timeout_s, op="admit", epoch=epoch, secret=secret, until_ms=until_ms)
         match answer:
-            case {"ok": True, "deadline_ms": int(deadline_ms), "ws": str(ws_url), "egress_port": int(port)}:
-                return Admitted(epoch, deadline_ms, ws_url, port)
+            case {
+                "ok": True,
+                "deadline_ms": int(deadline_ms),
+                "ws": str(ws_url),
+                "egress_port": int(port),
+                "drained": bool(is_drained),
+            }:
+                return Admitted(epoch, deadline_ms, ws_url, port, is_drained)
             case _:
                 return _refused(answer)
 

@@ -10,6 +10,7 @@ from lessor.browser.keeper import burial, chromium, guard, linux, loop, state, t
 from lessor.browser.keeper.bridge import Bridge
 from lessor.browser.keeper.control import Control
 from lessor.browser.keeper.door import Door
+from lessor.browser.keeper.drain import Drain
 from lessor.browser.keeper.outlet import Outlet
 from lessor.browser.keeper.pipe import Pipe
 from lessor.browser.keeper.shared import Shared
@@ -54,6 +55,7 @@ class Keeper:
         self._boot_id = linux.boot_id()
         self._browser = self._browser_start = self._guard = self._guard_start = self._egress_start = 0
         self._log_fd = -1
+        self._is_drained = True
         self._lock = os.open(self._path("lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
@@ -179,6 +181,7 @@ class Keeper:
     def _passed(self) -> None:
         now_ms = linux.boot_ms()
         self._shared.passed(self._tenure.epoch, now_ms)
+        self._is_drained = False
         self._last_command_ms[str(self._tenure.epoch)] = now_ms
 
     # Clients
@@ -212,8 +215,8 @@ class Keeper:
                 answer(self._refusal("bad_request"))
 
     def _admit(self, epoch: int, until_ms: int, secret: str, now_ms: int, answer: Answer) -> None:
-        """Answers only when Chromium has torn the predecessor's session down and its network is closed, so
-        that nothing of it can land after this admission."""
+        """Answers only when the predecessor's network is closed, Chromium has torn its session down, and
+        pages have taken in its last input, so that nothing of it can land after this admission."""
         reason = self._tenure.admit(epoch, until_ms, secret, now_ms)
         if reason is not None:
             return answer(self._refusal(reason))
@@ -230,8 +233,16 @@ class Keeper:
             "egress_port": self._outlet.port,
         }
 
+        def drained(is_drained: bool) -> None:
+            self._is_drained = is_drained
+            current = token == self._token
+            answer({**admitted, "drained": is_drained} if current else self._refusal("superseded"))
+
         def settled() -> None:
-            answer(admitted if token == self._token else self._refusal("superseded"))
+            if self._is_drained:
+                drained(True)
+            else:
+                Drain(self._events, self._pipe, drained)
 
         self._bridge.cut()
         self._outlet.close(lambda: self._bridge.when_settled(settled))

@@ -74,6 +74,9 @@ class BootTimer:
         except BlockingIOError:
             pass
 
+    def close(self) -> None:
+        os.close(self.fd)
+
     def _set(self, at_ms: int) -> None:
         spec = (ctypes.c_long * 4)(0, 0, at_ms // 1000, at_ms % 1000 * 1_000_000)
         if _libc.timerfd_settime(self.fd, TFD_TIMER_ABSTIME, spec, None):

@@ -47,7 +47,7 @@ class Pipe:
         self._head_is_clients = False
         self._reading = True
         self._commands = 0
-        self._answers: dict[int, Callable[[Mapping[str, object]], None]] = {}
+        self._answers: dict[tuple[str, int], Callable[[Mapping[str, object]], None]] = {}
         self._watch()
 
     @property
@@ -56,12 +56,18 @@ class Pipe:
         return self._unsent_bytes > UNSENT_BYTES_HIGH
 
     def command(
-        self, method: str, parameters: Mapping[str, object], answered: Callable[[Mapping[str, object]], None]
+        self,
+        method: str,
+        parameters: Mapping[str, object],
+        answered: Callable[[Mapping[str, object]], None],
+        session: str = "",
     ) -> None:
-        """Send a command of the keeper's own, on the root session."""
+        """Send a command of the keeper's own, on the root session unless another is given."""
         self._commands += 1
-        self._answers[self._commands] = answered
+        self._answers[session, self._commands] = answered
         message = {"id": self._commands, "method": method, "params": parameters}
+        if session:
+            message["sessionId"] = session
         self._send(False, json.dumps(message).encode())
 
     def pass_on(self, message: bytes) -> None:
@@ -80,10 +86,10 @@ class Pipe:
             self._watch()
 
     def answer(self, message: bytes) -> None:
-        """Take a message of the root session: an answer to one of the keeper's own commands, or nothing of
+        """Take what no client is to see: an answer to one of the keeper's own commands, or nothing of
         interest."""
         decoded = json.loads(message)
-        answered = self._answers.pop(decoded.get("id", 0), None)
+        answered = self._answers.pop((decoded.get("sessionId", ""), decoded.get("id", 0)), None)
         if answered is not None:
             answered(decoded)
 
