@@ -16,6 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Mapping
+    from typing import Any
 
     from lessor.browser.keeper.pipe import Pipe
 
@@ -91,9 +92,8 @@ class Bridge:
                 "Target.attachToBrowserTarget", {}, lambda answer: self._attached(client, answer)
             )
 
-    def _attached(self, client: socket.socket, answer: Mapping[str, object]) -> None:
-        result = answer.get("result")
-        session = result.get("sessionId") if isinstance(result, dict) else None
+    def _attached(self, client: socket.socket, answer: Mapping[str, Any]) -> None:
+        session: object = answer.get("result", {}).get("sessionId")
         if not isinstance(session, str):
             self._detached()
             self.cut()

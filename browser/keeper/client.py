@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from lessor.browser.arguments import chromium_arguments, chromium_environment
 from lessor.browser.keeper import ending, state, tree
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 BOOT_SCRIPT = str(Path(__file__).with_name("boot.py"))
 START_S_MAX = 5.0
 CALL_S_MAX = 2.0
+ADMIT_S_MAX = 3.0  # two bounded waits of one second each, and the teardown
 LINE_BYTES_MAX = 64 << 10
 SOCKET_PATH_BYTES_MAX = 107
 FORBIDDEN_SWITCHES = ("--remote-debugging", "--user-data-dir", "--proxy-")
@@ -110,7 +111,7 @@ class Keeper:
         return f"<Keeper pid={self.pid} {'gone' if self.gone.done() else 'live'} {self.directory}>"
 
     async def admit(
-        self, epoch: int, secret: str, until_ms: int, timeout_s: float = CALL_S_MAX
+        self, epoch: int, secret: str, until_ms: int, timeout_s: float = ADMIT_S_MAX
     ) -> Admitted | Refused:
         """Take the browser over for `epoch` (the present one or higher). When this answers `Admitted`, the
         client before is cut, its session torn down in Chromium, and egress is closed."""
@@ -251,7 +252,10 @@ async def launch(spec: KeeperSpec, timeout_s: float = START_S_MAX) -> Keeper:
     pid, output = _spawn(config)
     try:
         line = await _first_line(output, timeout_s)
-        message = json.loads(line)
+        message: Mapping[str, Any] = json.loads(line)
+    except asyncio.CancelledError:  # nobody waits any more; what was started still has to go
+        asyncio.get_running_loop().run_in_executor(None, ending.abandon, pid, directory, config["user_data"])
+        raise
     except (TimeoutError, ValueError) as error:
         said = error.doc if isinstance(error, json.JSONDecodeError) else ""
         message = {"ok": False, "reason": "no_answer" if not said else "keeper_failed", "log": said}

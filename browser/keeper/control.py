@@ -13,6 +13,7 @@ from lessor.browser.keeper.door import listen
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Any
 
     Answer = Callable[[Mapping[str, object]], None]
 
@@ -25,7 +26,7 @@ class Control:
     """Calls `asked(request, answer)` for each request; the answer may be given later, once."""
 
     def __init__(
-        self, events: loop.Loop, path: str, asked: Callable[[Mapping[str, object], Answer], None]
+        self, events: loop.Loop, path: str, asked: Callable[[Mapping[str, Any], Answer], None]
     ) -> None:
         self._events = events
         self._listener = listen(path)
@@ -71,12 +72,10 @@ class Control:
 
     def _serve(self, peer: socket.socket, line: bytes) -> None:
         try:
-            request = json.loads(line)
+            request: Mapping[str, Any] = json.loads(line) if line.startswith(b"{") else {}
         except ValueError:
-            request = None
-        if not isinstance(request, dict):
-            return _send(peer, {"ok": False, "reason": "bad_request"})
-        number = request.get("id")
+            request = {}
+        number: object = request.get("id")
         self._asked(request, lambda answer: _send(peer, {"id": number, **answer}))
 
 

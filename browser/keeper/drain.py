@@ -12,6 +12,7 @@ from lessor.browser.keeper import linux, loop
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Any
 
     from lessor.browser.keeper.pipe import Pipe
 
@@ -36,18 +37,15 @@ class Drain:
         events.watch(self._timer.fd, loop.READ, lambda _events: self._finish(False))
         pipe.command("Target.getTargets", {}, self._found)
 
-    def _found(self, answer: Mapping[str, object]) -> None:
-        match answer:
-            case {"result": {"targetInfos": list(targets)}}:
-                pages = [target["targetId"] for target in targets if target["type"] in PAGE_TYPES]
-            case _:
-                pages = []
+    def _found(self, answer: Mapping[str, Any]) -> None:
+        targets: list[Mapping[str, str]] = answer.get("result", {}).get("targetInfos", [])
+        pages = [target["targetId"] for target in targets if target["type"] in PAGE_TYPES]
         self._left = len(pages)
         for page in pages:
             self._pipe.command("Target.attachToTarget", {"targetId": page, "flatten": True}, self._attached)
         self._check()
 
-    def _attached(self, answer: Mapping[str, object]) -> None:
+    def _attached(self, answer: Mapping[str, Any]) -> None:
         match answer:
             case {"result": {"sessionId": str(session)}}:
                 asking = {"expression": AFTER_INPUT, "awaitPromise": True, "returnByValue": True}

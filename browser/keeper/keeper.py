@@ -19,7 +19,7 @@ from lessor.browser.keeper.tenure import Tenure, same
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import NoReturn
+    from typing import Any, NoReturn
 
     from lessor.browser.keeper.config import Config
     from lessor.browser.keeper.control import Answer
@@ -193,7 +193,7 @@ class Keeper:
             return "403 Forbidden"
         return "409 Conflict" if self._bridge.has_client else None
 
-    def _asked(self, request: Mapping[str, object], answer: Answer) -> None:
+    def _asked(self, request: Mapping[str, Any], answer: Answer) -> None:
         now_ms = linux.boot_ms()
         if now_ms >= self._tenure.deadline_ms:
             self.end("deadline", lambda: answer(self._refusal("too_late")))
@@ -204,7 +204,7 @@ class Keeper:
                 self._admit(epoch, until_ms, secret, now_ms, answer)
             case {"op": "extend", "epoch": int(epoch), "until_ms": int(until_ms)}:
                 self._extend(epoch, until_ms, now_ms, answer)
-            case {"op": "egress", "epoch": int(epoch), "open": bool(is_open), "allow_private": list(allowed)}:
+            case {"op": "egress", "epoch": int(epoch), "open": bool(is_open), "allow_private": [*allowed]}:
                 self._egress(epoch, is_open, [str(entry) for entry in allowed], now_ms, answer)
             case {"op": "kill", "epoch": int(epoch)}:
                 reason = self._tenure.may_end(epoch)

@@ -16,6 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Mapping
+    from typing import Any
 
 READ_BYTES = 1 << 18
 UNSENT_BYTES_HIGH = 4 << 20
@@ -47,7 +48,7 @@ class Pipe:
         self._head_is_clients = False
         self._reading = True
         self._commands = 0
-        self._answers: dict[tuple[str, int], Callable[[Mapping[str, object]], None]] = {}
+        self._answers: dict[tuple[str, int], Callable[[Mapping[str, Any]], None]] = {}
         self._watch()
 
     @property
@@ -59,7 +60,7 @@ class Pipe:
         self,
         method: str,
         parameters: Mapping[str, object],
-        answered: Callable[[Mapping[str, object]], None],
+        answered: Callable[[Mapping[str, Any]], None],
         session: str = "",
     ) -> None:
         """Send a command of the keeper's own, on the root session unless another is given."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from _operator import _compare_digest  # hmac would bring hashlib along
+from _operator import _compare_digest  # pyright: ignore[reportPrivateUsage]  # hmac would bring hashlib
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

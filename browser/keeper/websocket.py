@@ -5,14 +5,15 @@ from __future__ import annotations
 
 from binascii import b2a_base64
 
-try:  # hashlib would bring OpenSSL along, a megabyte per keeper
-    from _sha1 import sha1  # type: ignore[import-not-found]  # typeshed does not list it
-except ImportError:
-    from hashlib import sha1
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from hashlib import sha1
+else:
+    try:  # hashlib would bring OpenSSL along, a megabyte per keeper
+        from _sha1 import sha1
+    except ImportError:
+        from hashlib import sha1
 
 MESSAGE_BYTES_MAX = 64 << 20
 GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"

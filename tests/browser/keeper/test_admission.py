@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from playwright.async_api import Playwright
@@ -137,6 +138,20 @@ async def test_a_start_that_fails_leaves_nothing(bench: Bench) -> None:
     spec = bench.spec(chromium=bench.root / "no-such-browser")
     with pytest.raises(client.KeeperFailed, match="no-such-browser"):
         await client.launch(spec)
+    assert not spec.directory.exists()
+
+
+async def test_a_cancelled_start_leaves_nothing(bench: Bench) -> None:
+    spec = bench.spec()
+    pool = ThreadPoolExecutor(1)
+    asyncio.get_running_loop().set_default_executor(pool)
+    starting = asyncio.create_task(client.launch(spec))
+    while not spec.directory.exists():
+        await asyncio.sleep(0)
+    starting.cancel()
+    await asyncio.wait([starting])
+    pool.shutdown(wait=True)
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
     assert not spec.directory.exists()
 
 
