@@ -7,88 +7,38 @@ chain cannot refuse its own writer; what comes after is decided on the state aft
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
-
-import pykka
 
 from lessor.actors.activation import Activated, Activation, NotMine
 from lessor.actors.bridge import Io, Timer
 from lessor.actors.hands import Hands
 from lessor.actors.process import ChildFailed, Process
+from lessor.actors.words import Beat, Ports, RenewTick, Rested, Sweep
 from lessor.errors import Code, Effect, problem
 from lessor.journal import Ledger, fold
 from lessor.lease import decide
 from lessor.lease.alarm import alarm_ms
 from lessor.lease.recover import recover
-from lessor.lease.sweep import renew_if_low
+from lessor.lease.sweep import exception
 from lessor.lease.verdict import (
     Again,
     Alarm,
     Asked,
+    BrowserGone,
     Desk,
     Event,
     Now,
     Release,
     RunSeen,
     Say,
+    TickDue,
     Verdict,
 )
-from lessor.limits import Limits
 from lessor.messages.ids import ProfileKey
 from lessor.messages.record import Entry, Own
 from lessor.messages.reply import Refused
 from lessor.messages.request import CreateProfile
 from lessor.messages.run import RunReading
-from lessor.ports import Answer, Browser, Call, Clock, Doors, Hosts, Journal, Landed, Runs, Superseded, Vault
-
-
-@dataclass(frozen=True, slots=True)
-class Ports:
-    """Everything outside that an owner needs."""
-
-    clock: Clock
-    journal: Journal
-    vault: Vault
-    runs: Runs
-    hosts: Hosts
-    browser: Browser
-    doors: Doors
-    fresh: Callable[[], str]
-    """An id that nobody else has."""
-    limits: Limits
-    host: str
-    incarnation: str
-
-
-@dataclass(frozen=True, slots=True)
-class Beat:
-    """The host's session is good until then, less the margin: keepers may be extended to it."""
-
-    until_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class Sweep:
-    """Look whether the run that holds the lease still needs the page."""
-
-
-@dataclass(frozen=True, slots=True)
-class RenewTick:
-    """A worker's tick: renew what it holds here; answered with the ids of its leases that were not."""
-
-    worker: str
-    principal: str
-    tenant: str
-    excepted: tuple[str, ...]
-    answer: Callable[[], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Rested:
-    """Told to the parent: the ownership was given back, or was never ours; calls are passed up from here."""
-
-    key: ProfileKey
-    ref: "pykka.ActorRef[Any]"
+from lessor.ports import Answer, Call, Landed, Superseded
 
 
 class ProfileActor(Process):
@@ -183,6 +133,8 @@ class ProfileActor(Process):
                 self._renew_tick(message)
             case RunReading():
                 self._take(RunSeen(message))
+            case BrowserGone():
+                self._take(message)
             case _Due():
                 self._timer = self._timer_ms = None
                 self._take(Alarm())
@@ -205,14 +157,13 @@ class ProfileActor(Process):
 
     def _renew_tick(self, tick: RenewTick) -> None:
         """Renewed by the rules; journaled only when little is left (contract 18)."""
-        held = self._ledger.lease
-        profile = self._ledger.profile
+        held, profile = self._ledger.lease, self._ledger.profile
         mine = profile is not None and (profile.principal, self.key.tenant) == (tick.principal, tick.tenant)
-        if mine and held is not None and held.worker == tick.worker and held.id not in tick.excepted:
-            self._agenda.append(Alarm())
-            self._ticks += 1
-        tick.answer()
-        self._run()
+        if not mine or held is None or held.worker != tick.worker or held.id in tick.excepted:
+            tick.answer(None)
+            return
+        tick.answer(exception(self._ledger, self._desk, self._now()))
+        self._take(TickDue())
 
     # -- decide, append, perform
 
@@ -259,7 +210,7 @@ class ProfileActor(Process):
                     self._busy = False
                     then(sequence)
                 case Superseded():
-                    self._superseded()
+                    self.superseded()
 
         self.perform(lambda: self.ports.journal.append(self.key, message, expected), landed)
 
@@ -314,13 +265,15 @@ class ProfileActor(Process):
         )
         self._append(own, lambda _sequence: self._rest())
 
-    def _superseded(self) -> None:
+    def superseded(self) -> None:
         """Somebody else owns the profile: drop the page (its keeper refuses us by now, or dies) and stop."""
         self._hands.drop()
         self._rest()
 
     def _rest(self) -> None:
         """Nothing is decided here any more; calls still in the mailbox go back up, in order."""
+        if self._resting:
+            return
         self._resting = self._busy = True
         self.ports.doors.shut(self.key, self._desk.epoch)
         waiting = list(self._slots.values())

@@ -45,6 +45,7 @@ from lessor.lease.verdict import (
     SealLanded,
     Started,
     StartFailed,
+    TickDue,
     Verdict,
 )
 from lessor.messages.request import (
@@ -106,6 +107,8 @@ def decide(ledger: Ledger, desk: Desk, event: Event, now: Now) -> Verdict:
             return _browser(ledger, desk, event, now)
         case RunSeen():
             return sweep.run_seen(ledger, desk, event, now)
+        case TickDue():
+            return sweep.ticked(ledger, desk, now)
         case _:
             assert_never(event)
 

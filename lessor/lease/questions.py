@@ -43,9 +43,7 @@ def outcome(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
     return _unused(ledger, desk, asked, held, ask.sequence, now)
 
 
-def _unused(
-    ledger: Ledger, desk: Desk, asked: Asked, held: LeaseState, sequence: int, now: Now
-) -> Verdict:
+def _unused(ledger: Ledger, desk: Desk, asked: Asked, held: LeaseState, sequence: int, now: Now) -> Verdict:
     """A number nobody has used: only the attached claim may settle it."""
     ask = asked.request
     assert isinstance(ask, AskOutcome)

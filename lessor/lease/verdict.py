@@ -242,6 +242,11 @@ class RunSeen:
     reading: RunReading
 
 
+@dataclass(frozen=True, slots=True)
+class TickDue:
+    """A worker's renewal tick for its leases here (contract 18)."""
+
+
 Event = (
     Asked
     | Alarm
@@ -263,6 +268,7 @@ Event = (
     | BrowserGone
     | Extended
     | RunSeen
+    | TickDue
 )
 
 # What the owner orders.
