@@ -166,11 +166,10 @@ class SupervisorActor(Process):
         self._tell(rested.ref, Stop())
 
     def _child_failed(self, failed: ChildFailed) -> None:
-        for key, child in self._children.items():
-            if child.ref == failed.ref:
-                break
-        else:
+        found = next(((key, child) for key, child in self._children.items() if child.ref == failed.ref), None)
+        if found is None:
             return
+        key, child = found
         child.ref = None
         now_ms, limits = self.ports.clock.now_ms(), self.ports.limits
         child.failures_ms.append(now_ms)
