@@ -80,7 +80,7 @@ class Settings:
 
 
 class Connection:
-    """Requests, publishes and subscriptions on the event loop. What can be expected is a `Silence`, not an exception."""
+    """Requests, publishes and subscriptions on the loop. What can be expected is a `Silence`, no exception."""
 
     def __init__(self, client: Client, settings: Settings) -> None:
         self.client = client
@@ -131,6 +131,18 @@ class Connection:
         except _AWAY:
             return Silence.DISCONNECTED
         return None
+
+    def send(
+        self, subject: str, payload: bytes, reply: str = "", headers: dict[str, str] | None = None
+    ) -> None:
+        """Publish from a callback on the loop, in the order of the calls. What cannot leave is dropped."""
+        self._start(self.publish(subject, payload, reply, headers))
+
+    async def flush(self) -> bool:
+        """Whether the broker has seen all that was sent before; 2 s at most."""
+        flushing = self._start(self.client.flush(FLUSH_S_MAX))
+        await asyncio.wait({flushing}, timeout=FLUSH_S_MAX + 0.5)
+        return flushing.done() and not flushing.cancelled() and flushing.exception() is None
 
     async def subscribe(self, subject: str, deliver: Deliver, queue: str = "") -> Subscription:
         """`deliver` gets one message after another: it must only enqueue. Survives reconnects."""
@@ -210,16 +222,20 @@ async def open_connection(settings: Settings) -> Connection | Problem:
         if not connecting.done() or refused.done():
             connecting.cancel()
     if refused.done():
-        return problem(Code.FORBIDDEN, "The broker refuses these credentials: correct them in the configuration.")
+        return problem(
+            Code.FORBIDDEN, "The broker refuses these credentials: correct them in the configuration."
+        )
     if not connecting.done():
         cause = f" ({type(last[0]).__name__})" if last else ""
         return problem(
             Code.BROKER_UNAVAILABLE,
-            f"No broker answers at {', '.join(map(_without_secret, settings.servers))}{cause}: start it, or correct the"
-            " address.",
+            f"No broker answers at {', '.join(map(_without_secret, settings.servers))}{cause}:"
+            " start it, or correct the address.",
         )
     if failure := connecting.exception():
-        return problem(Code.BROKER_UNAVAILABLE, f"Cannot connect to the broker: {failure}. Correct the settings.")
+        return problem(
+            Code.BROKER_UNAVAILABLE, f"Cannot connect to the broker: {failure}. Correct the settings."
+        )
     return connection
 
 

@@ -1,9 +1,9 @@
 """The directory an embedded broker lives in: made once, private, locked while in use, never anyone else's.
 
-    broker.json   nats-server's configuration (JSON is valid there) with ports and token, 0600; marks the directory as ours
-    broker.lock   flock held by the program and by its nats-server; names the program's pid
-    broker.log    nats-server's log, bounded
-    store/        JetStream
+broker.json   nats-server's configuration (it reads JSON) with ports and token, 0600; marks what is ours
+broker.lock   flock held by the program and by its nats-server; names the program's pid
+broker.log    nats-server's log, bounded
+store/        JetStream
 """
 
 import errno
@@ -33,7 +33,7 @@ class Authorization(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JetStream(msgspec.Struct, frozen=True, kw_only=True):
-    """`always`: an acknowledged record is on disk; with the default of two minutes epochs could be issued twice."""
+    """`always`: what is acknowledged is on disk; by default, two minutes, epochs could be issued twice."""
 
     store_dir: str
     sync_interval: Literal["always"] = "always"
@@ -57,7 +57,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DataDirectory:
-    """All that touches the disk before nats-server runs. Blocking, a few ms; called from a start, not from the loop."""
+    """All that touches the disk before nats-server runs. Blocking, a few ms: not for the event loop."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
@@ -66,7 +66,7 @@ class DataDirectory:
         self._lock_fd: int | None = None
 
     def take(self) -> int | Problem:
-        """Make or check the directory and lock it; the lock's descriptor. Refuses what is another's or in use."""
+        """Make or check the directory and lock it; the lock's descriptor. Refuses what is another's."""
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             if refusal := self._foreign():
@@ -100,7 +100,9 @@ class DataDirectory:
         try:
             return self._read()
         except FileNotFoundError:
-            return _setup(f"No broker was ever started in {self.path}: run `lessor up`, or name a broker's URL.")
+            return _setup(
+                f"No broker was ever started in {self.path}: run `lessor up`, or name a broker's URL."
+            )
         except OSError as error:
             return _disk_problem(self.path, error)
 
@@ -110,7 +112,9 @@ class DataDirectory:
         if not self.config_file.exists() and any(
             entry.name not in ("broker.lock", "broker.json.new") for entry in self.path.iterdir()
         ):
-            return _setup(f"{self.path} holds something else than a broker's data: choose a new or empty directory.")
+            return _setup(
+                f"{self.path} holds something else than a broker's data: choose a new or empty directory."
+            )
         return None
 
     def _lock(self) -> int | Problem:
@@ -124,7 +128,9 @@ class DataDirectory:
                 if time.monotonic() >= until:
                     holder = os.pread(fd, 20, 0).decode().strip() or "unknown"
                     os.close(fd)
-                    return _setup(f"{self.path} is in use by process {holder}: use that broker, or stop it first.")
+                    return _setup(
+                        f"{self.path} is in use by process {holder}: use that broker, or stop it first."
+                    )
                 time.sleep(0.01)
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
@@ -135,7 +141,9 @@ class DataDirectory:
         try:
             return msgspec.json.decode(self.config_file.read_bytes(), type=Config)
         except msgspec.DecodeError as error:
-            return _setup(f"{self.config_file} is not what lessor wrote ({error}): restore it, or use a new directory.")
+            return _setup(
+                f"{self.config_file} is not what lessor wrote ({error}): restore it, or use a new directory."
+            )
 
     def _settle(self, kept: Config | None) -> Config:
         """Ports, name and token are kept; what says where the directory is follows it when it is moved."""

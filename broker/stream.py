@@ -42,7 +42,9 @@ async def open_stream(connection: Connection, shard: Shard, replicas: int = 1) -
     """The shard's stream, ready for use. `replicas` counts only when it is made (1 embedded, 3 on a cluster)."""
     info = await _ask(connection, f"$JS.API.STREAM.INFO.{shard.stream}", {})
     if isinstance(info, _Info) and info.error is not None and info.error.err_code == _NOT_FOUND:
-        info = await _ask(connection, f"$JS.API.STREAM.CREATE.{shard.stream}", _wanted(connection, shard, replicas))
+        info = await _ask(
+            connection, f"$JS.API.STREAM.CREATE.{shard.stream}", _wanted(connection, shard, replicas)
+        )
     if isinstance(info, Problem):
         return info
     if info.error is not None:
@@ -78,7 +80,9 @@ async def _ask(connection: Connection, subject: str, body: dict[str, Any]) -> _I
     answer = await connection.request(subject, msgspec.json.encode(body) if body else b"", API_S)
     match answer:
         case Silence.NO_RESPONDERS:
-            return problem(Code.SETUP_FAILED, "The broker runs without JetStream: enable it for this account.")
+            return problem(
+                Code.SETUP_FAILED, "The broker runs without JetStream: enable it for this account."
+            )
         case Silence.FORBIDDEN:
             return problem(Code.FORBIDDEN, f"The broker forbids {subject}: allow this user to publish there.")
         case Silence():
