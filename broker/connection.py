@@ -80,7 +80,7 @@ class Settings:
 
 
 class Connection:
-    """Requests, publishes and subscriptions on the loop. What can be expected is a `Silence`, no exception."""
+    """Requests, publishes and subscriptions on the loop. What can be expected is a `Silence`."""
 
     def __init__(self, client: Client, settings: Settings) -> None:
         self.client = client
@@ -146,7 +146,8 @@ class Connection:
 
     async def subscribe(self, subject: str, deliver: Deliver, queue: str = "") -> Subscription:
         """`deliver` gets one message after another: it must only enqueue. Survives reconnects."""
-        return await self.client.subscribe(subject, queue=queue, cb=deliver)
+        subscribe = self.client.subscribe  # pyright: ignore[reportUnknownMemberType]  # one parameter is untyped
+        return await subscribe(subject, queue=queue, cb=deliver)
 
     async def close(self) -> None:
         """Within 2 s: what is in the buffer is flushed when the broker is there."""

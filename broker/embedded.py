@@ -31,8 +31,8 @@ _SHIM: Final = (
     "os.getppid() == int(sys.argv[1]) or sys.exit(1)\n"
     "os.execv(sys.argv[2], sys.argv[2:])\n"
 )
-"""Runs between fork and nats-server: PR_SET_PDEATHSIG, SIGKILL; it survives exec. A parent that died before is
-seen by its pid. An interpreter of its own (10 ms), since Python in a fork of a threaded program is not safe."""
+"""Runs between fork and nats-server: PR_SET_PDEATHSIG, SIGKILL; it survives exec. A parent that
+died before is seen by its pid. An interpreter of its own, 10 ms: Python in a fork of threads is not safe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class Embedded:
         return answer
 
     def stop(self) -> None:
-        """SIGTERM, after 3 s SIGKILL; returns when the server is gone and the directory free. Safe to repeat."""
+        """SIGTERM, after 3 s SIGKILL; returns when server and lock are gone. Safe to repeat."""
         if self._process is not None:
             for number in (signal.SIGTERM, signal.SIGKILL):
                 if not self.exited.is_set():

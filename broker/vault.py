@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 import nats.errors
 import nats.js.errors
+from nats.js import JetStreamContext
 from nats.js.api import ObjectStoreConfig
 from nats.js.object_store import ObjectStore
 
@@ -100,13 +101,14 @@ class _Info(msgspec.Struct):
 
 async def open_vault(connection: Connection, shard: Shard, replicas: int = 1) -> ObjectVault | Problem:
     """The shard's bucket, made when absent."""
-    jetstream = connection.client.jetstream(timeout=CALL_S_MAX)
+    jetstream = JetStreamContext(connection.client, timeout=CALL_S_MAX)
     try:
         try:
             store = await _bounded(jetstream.object_store(shard.bucket), CALL_S_MAX)
         except nats.js.errors.BucketNotFoundError:
             config = ObjectStoreConfig(bucket=shard.bucket, replicas=replicas)
-            store = await _bounded(jetstream.create_object_store(shard.bucket, config), CALL_S_MAX)
+            create = jetstream.create_object_store  # pyright: ignore[reportUnknownMemberType]  # untyped options
+            store = await _bounded(create(shard.bucket, config), CALL_S_MAX)
     except (BrokerAway, *_AWAY) as error:
         return problem(
             Code.SETUP_FAILED,

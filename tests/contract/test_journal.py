@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from collections.abc import Callable
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.contract.conftest import Bench
 from tests.support.broker import fresh
 
 _numbers = itertools.count(1)
+Make = Callable[[], Entry | Own]
 
 
 @pytest.fixture
@@ -65,7 +67,7 @@ async def test_the_head_is_the_chain_without_its_entries(bench: Bench, key: Prof
 @pytest.mark.parametrize("off_by", [-1, 1, 5])
 @pytest.mark.parametrize("make", [entry, own])
 async def test_a_stale_or_future_expectation_is_superseded(
-    bench: Bench, key: ProfileKey, off_by: int, make: type[Entry] | type[Own]
+    bench: Bench, key: ProfileKey, off_by: int, make: Make
 ) -> None:
     first = await land(bench, key, own(), 0)
     last = await land(bench, key, entry(), first)
@@ -111,7 +113,7 @@ async def test_f15_a_profile_may_be_named_like_a_word_of_ours(bench: Bench, name
 
 @pytest.mark.parametrize("make", [entry, own])
 async def test_a_lost_acknowledgement_is_found_by_its_nonce(
-    bench: Bench, key: ProfileKey, make: type[Entry] | type[Own]
+    bench: Bench, key: ProfileKey, make: Make
 ) -> None:
     last = await land(bench, key, own(), 0)
     bench.faults.lose_acknowledgements(2)

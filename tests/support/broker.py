@@ -2,14 +2,18 @@
 
 import asyncio
 import itertools
+import socket
+import subprocess
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from lessor.broker.connection import Connection, Settings, open_connection
-from lessor.broker.embedded import Embedded, Endpoint
+from lessor.broker.embedded import Embedded, Endpoint, find_server
 from lessor.broker.jetstream import Ack, Refusal, Stored, Stream
 from lessor.ports import BrokerAway, Silence
 
@@ -99,6 +103,28 @@ class FaultyStream(Stream):
         if self.away:
             raise BrokerAway("cut off by the test")
         return await super().last(subject)
+
+
+@contextmanager
+def configured_server(directory: Path, settings: dict[str, object]) -> Iterator[Endpoint]:
+    """A nats-server with settings of the test's own, as an operator would run it."""
+    binary = find_server()
+    assert binary is not None
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+        client, http = (f"127.0.0.1:{peer.getsockname()[1]}" for peer in (one, two))
+    config = directory / "server.json"
+    config.write_bytes(msgspec.json.encode({"listen": client, "http": http, **settings}))
+    with subprocess.Popen([binary, "-c", config], stderr=subprocess.DEVNULL) as server:
+        host, port = client.split(":")
+        ends = time.monotonic() + 5
+        while time.monotonic() < ends:
+            try:
+                socket.create_connection((host, int(port)), timeout=1).close()
+                break
+            except OSError:
+                time.sleep(0.01)
+        yield Endpoint(url=f"nats://{client}", token="", monitoring=http)
+        server.terminate()
 
 
 async def until(condition: Callable[[], Awaitable[bool]], within_s: float = 5.0) -> None:
