@@ -61,11 +61,11 @@ class Journal(Protocol):
         ...
 
     async def head(self, key: ProfileKey) -> Chain:
-        """`last`, `own`, without entries. Raises BrokerAway after its bound. Reads never authorise."""
+        """`last`, `own`, without entries. Raises BrokerAway after its bound, UnknownRecord. Reads never authorise."""
         ...
 
     async def replay(self, key: ProfileKey, at_least: int) -> Chain:
-        """The whole chain, at least up to that sequence. Raises BrokerAway after its bound (10 s)."""
+        """The whole chain, at least up to that sequence. Raises BrokerAway after its bound (10 s), UnknownRecord."""
         ...
 
     async def owned_by(self, host: str) -> tuple[ProfileKey, ...]:
@@ -77,6 +77,10 @@ class Journal(Protocol):
 
 class BrokerAway(Exception):
     """The broker did not answer within the bound of a read."""
+
+
+class UnknownRecord(Exception):
+    """A chain holds what this version cannot read: the profile is not ours to own (architecture, Subjects)."""
 
 
 class Vault(Protocol):
