@@ -25,6 +25,7 @@ from lessor.lease.verdict import (
     Asked,
     BrowserGone,
     Desk,
+    Drain,
     Event,
     Now,
     Release,
@@ -133,7 +134,7 @@ class ProfileActor(Process):
                 self._renew_tick(message)
             case RunReading():
                 self._take(RunSeen(message))
-            case BrowserGone():
+            case BrowserGone() | Drain():
                 self._take(message)
             case _Due():
                 self._timer = self._timer_ms = None

@@ -17,8 +17,9 @@ from lessor.actors.process import ChildFailed, Process, Stop
 from lessor.actors.profile import ProfileActor
 from lessor.actors.quarantine import quarantine
 from lessor.actors.runs import serve
-from lessor.actors.words import Beat, Ports, RenewTick, Rested, Sweep
+from lessor.actors.words import Beat, DrainAll, Ports, RenewTick, Rested, Sweep
 from lessor.errors import Code, problem
+from lessor.lease.verdict import Drain
 from lessor.limits import ms
 from lessor.messages.ids import ProfileKey
 from lessor.messages.reply import (
@@ -96,6 +97,7 @@ class SupervisorActor(Process):
         self._until_ms = began_ms + ms(ports.limits.keeper_s)
         self._children: dict[ProfileKey, Child] = {}
         self._sweep_timer: Timer | None = None
+        self._drained: Callable[[], None] | None = None
 
     def __repr__(self) -> str:
         return f"<SupervisorActor {self.ports.host}: {len(self._children)} profiles>"
@@ -121,6 +123,12 @@ class SupervisorActor(Process):
                         self._start(key, Child(None))
             case _Restart(key=key):
                 self._restart(key)
+            case DrainAll(done=done):
+                self._drained = done
+                for child in self._children.values():
+                    if child.ref is not None:
+                        self._tell(child.ref, Drain())
+                self._if_drained()
             case _BeatDue():
                 self.perform(self.ports.hosts.beat, self._beaten)
             case _SweepDue():
@@ -164,6 +172,12 @@ class SupervisorActor(Process):
         if child is not None and child.ref == rested.ref:
             del self._children[rested.key]
         self._tell(rested.ref, Stop())
+        self._if_drained()
+
+    def _if_drained(self) -> None:
+        if self._drained is not None and not self._children:
+            done, self._drained = self._drained, None
+            done()
 
     def _child_failed(self, failed: ChildFailed) -> None:
         found = next(((key, child) for key, child in self._children.items() if child.ref == failed.ref), None)
@@ -198,6 +212,7 @@ class SupervisorActor(Process):
         for call in child.waiting:
             call.answer(Refused(error=rests, effect=rests.effect))
         del self._children[key]
+        self._if_drained()
         self.perform(lambda: quarantine(self.ports, key), lambda _: None)
 
     # -- runs and host calls

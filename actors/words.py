@@ -43,6 +43,13 @@ class Sweep:
 
 
 @dataclass(frozen=True, slots=True)
+class DrainAll:
+    """Seal and close every lease, give every profile back; `done` is called when none is left. Any thread."""
+
+    done: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
 class RenewTick:
     """A worker's tick: renew what it holds here; answered with the ids of its leases that were not."""
 

@@ -30,6 +30,7 @@ from lessor.lease.verdict import (
     ClosingLanded,
     Desk,
     DispatchDone,
+    Drain,
     Event,
     Extended,
     GrantLanded,
@@ -109,6 +110,8 @@ def decide(ledger: Ledger, desk: Desk, event: Event, now: Now) -> Verdict:
             return sweep.run_seen(ledger, desk, event, now)
         case TickDue():
             return sweep.ticked(ledger, desk, now)
+        case Drain():
+            return ending.drain(ledger, desk, now)
         case _:
             assert_never(event)
 

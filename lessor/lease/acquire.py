@@ -45,6 +45,8 @@ def _reading(ledger: Ledger, asked: Asked, create: RunRecord | None = None) -> R
 
 def _refused_at_the_door(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Problem | None:
     acquire = _acquire(asked)
+    if desk.draining:
+        return problem(Code.MOVED, "The host is stopping: ask again.", retry_after_s=0.5)
     strange = known(ledger, desk, asked.caller)
     if strange is not None:
         return strange

@@ -93,6 +93,17 @@ def over(ledger: Ledger, desk: Desk, now: Now) -> Verdict | None:
     return None
 
 
+def drain(ledger: Ledger, desk: Desk, now: Now) -> Verdict:
+    """The host is stopping: after the running operation the lease is sealed and closed (contract 24)."""
+    desk = replace(desk, draining=True)
+    held = ledger.lease
+    if held is None or held.phase != "live" or desk.ending is not None:
+        return Verdict(desk)
+    if now.ms >= held.expires_ms:
+        return over(ledger, desk, now) or Verdict(desk)
+    return begin(ledger, desk, "drained", desk.browser == "live", now)
+
+
 def retire(ledger: Ledger, desk: Desk, now: Now) -> Verdict:
     """After an unknown outcome the lease ends, sealed if the browser answers and it has not expired (13)."""
     held = ledger.lease

@@ -97,6 +97,8 @@ def started(desk: Desk, event: Started, now: Now) -> Verdict:
         return Verdict(desk, effects=(KillBrowser(event.instance),))
     up = replace(start, started=event, hold_until_ms=now.ms + ms(desk.limits.hold_s))
     desk = replace(desk, start=up, browser="live", keeper_until_ms=event.keeper_until_ms)
+    if desk.draining:
+        return drop(desk, now)
     if not up.waiters:
         return Verdict(desk)
     return Verdict(desk, effects=(ReadRuns(up.waiters[-1], up.acquire.run, None),))

@@ -118,6 +118,8 @@ class Desk:
     last_call_ms: int = 0
     """When the lease last admitted a call: a reading of its run older than that is stale (contract 17)."""
     idle_since_ms: int = 0
+    draining: bool = False
+    """The host is stopping: the lease is sealed and closed, nothing new is granted (contract 24)."""
     passive: bool = False
     """The ownership is being given back; the actor stops afterwards."""
 
@@ -247,6 +249,11 @@ class TickDue:
     """A worker's renewal tick for its leases here (contract 18)."""
 
 
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """The host is stopping."""
+
+
 Event = (
     Asked
     | Alarm
@@ -269,6 +276,7 @@ Event = (
     | Extended
     | RunSeen
     | TickDue
+    | Drain
 )
 
 # What the owner orders.

@@ -1,0 +1,62 @@
+"""Where things lie and whom to talk to. Everything has a default; the environment and the caller override."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import platformdirs
+
+from lessor.limits import Limits
+
+_UNFIT: Final = re.compile(r"[^a-z0-9_-]+")
+
+
+def name_of(text: str, default: str) -> str:
+    """A valid name out of any text: for host names and the like."""
+    fitted = _UNFIT.sub("-", text.lower()).strip("-_")[:63]
+    return fitted or default
+
+
+def default_data_dir() -> Path:
+    return Path(platformdirs.user_data_dir("lessor"))
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of a host and its broker.
+
+    `data_dir` holds the embedded broker's store, the keys and the host's own files (0700).
+    `live_dir` holds live browser directories and belongs on tmpfs; None chooses.
+    `nats_url` None means the embedded broker of `data_dir`.
+    """
+
+    data_dir: Path
+    live_dir: Path | None = None
+    nats_url: str | None = None
+    nats_token: str | None = None
+    nats_user: str | None = None
+    nats_password: str | None = None
+    nats_credentials: Path | None = None
+    nats_replicas: int = 1
+    host: str = "host-1"
+    chromium: Path | None = None
+    """The browser binary; None looks on the PATH, then for Playwright's."""
+    sandbox: bool | None = None
+    """None: Chromium's sandbox everywhere but as root, where it cannot start."""
+    limits: Limits = msgspec.field(default_factory=Limits)
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str], data_dir: Path | None = None) -> "Config":
+        """From LESSOR_DATA_DIR, LESSOR_URL, LESSOR_TOKEN, LESSOR_CREDENTIALS, LESSOR_HOST, LESSOR_CHROMIUM."""
+        chosen = data_dir or Path(environment.get("LESSOR_DATA_DIR") or default_data_dir())
+        credentials = environment.get("LESSOR_CREDENTIALS")
+        chromium = environment.get("LESSOR_CHROMIUM")
+        return cls(
+            data_dir=chosen.absolute(),
+            nats_url=environment.get("LESSOR_URL"),
+            nats_token=environment.get("LESSOR_TOKEN"),
+            nats_credentials=Path(credentials) if credentials else None,
+            host=name_of(environment.get("LESSOR_HOST", ""), "host-1"),
+            chromium=Path(chromium) if chromium else None,
+        )
