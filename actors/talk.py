@@ -18,7 +18,7 @@ from lessor.messages.reply import (
     RunTold,
 )
 from lessor.messages.request import Acquire, Act, AskOutcome, Navigate, Observe
-from lessor.ports import Addresses, Clock, Line, Silence
+from lessor.ports import Addresses, Line, Pacer, Silence
 from lessor.trust import Conclusion, Heard, after_act, after_read, drops_lease
 
 ASK_S_MAX = 10.0
@@ -56,7 +56,7 @@ class Talk:
 
     line: Line
     to: Addresses
-    clock: Clock
+    clock: Pacer
     caller: Caller
     fresh: Callable[[], str]
 

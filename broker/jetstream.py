@@ -85,6 +85,14 @@ class _Message(msgspec.Struct):
         return Stored(self.seq, self.subject, data, headers)
 
 
+class _State(msgspec.Struct):
+    last_seq: int
+
+
+class _StreamInfo(msgspec.Struct):
+    state: _State | None = None
+
+
 class _Got(msgspec.Struct):
     message: _Message | None = None
     error: _Error | None = None
@@ -92,6 +100,7 @@ class _Got(msgspec.Struct):
 
 _answer: Final = msgspec.json.Decoder(_Answer)
 _got: Final = msgspec.json.Decoder(_Got)
+_info: Final = msgspec.json.Decoder(_StreamInfo)
 
 
 def backoff(attempt: int) -> float:
@@ -124,6 +133,18 @@ class Stream:
     async def last(self, subject: str) -> Stored | None:
         """The last message of a subject or filter. Raises BrokerAway after its bound (10 s), like all reads."""
         return await self._get({"last_by_subj": subject})
+
+    async def last_sequence(self) -> int:
+        """Where the whole stream ends now, as its leader says."""
+        async with _bound(self._read_s_max):
+            for attempt in itertools.count():
+                answer = await self.connection.request(f"$JS.API.STREAM.INFO.{self.name}", b"", READ_S)
+                if not isinstance(answer, Silence):
+                    told = _info.decode(answer.data)
+                    if told.state is not None:
+                        return told.state.last_seq
+                await asyncio.sleep(backoff(attempt))
+        raise AssertionError("the bound ends it")
 
     async def at(self, sequence: int) -> Stored | None:
         return await self._get({"seq": sequence})

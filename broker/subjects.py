@@ -173,3 +173,22 @@ class Shard:
         """The profile a chain subject of ours belongs to."""
         _, _, _, tenant, name, _ = subject.split(".")
         return ProfileKey(tenant, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """`ports.Addresses` of one caller."""
+
+    caller: Caller
+
+    def profile(self, profile: str, verb: str) -> str:
+        return f"{_ROOT}.{self.caller.tenant}.{self.caller.principal}.p.{profile}.{verb}"
+
+    def run(self, run: str, verb: str) -> str:
+        return f"{_ROOT}.{self.caller.tenant}.{self.caller.principal}.r.{run}.{verb}"
+
+    def renew(self, host: str) -> str:
+        return renew(self.caller, host)
+
+    def listing(self) -> str:
+        return listing(self.caller)
