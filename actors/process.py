@@ -5,8 +5,10 @@ parent hears `ChildFailed`. pykka alone would keep it alive after a failing `ask
 failing `tell`, and say nothing of a failing `on_start`.
 """
 
+import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pykka
@@ -117,6 +119,12 @@ class Process(pykka.ThreadingActor):
         if self._failed:
             return
         self._failed = True
-        log.error("an actor failed", actor=self.name, error=type(error).__name__, exc_info=error)
+        log.error("an actor failed", actor=self.name, error=type(error).__name__, where=_where(error))
         self._parent(ChildFailed(self.name, error, self.actor_ref))
         self.stop()
+
+
+def _where(error: BaseException) -> list[str]:
+    """File, line and function of each frame. Messages and locals may hold what must not be logged."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames[-12:]]
