@@ -41,7 +41,7 @@ class Activation:
         ports: Ports,
         key: ProfileKey,
         until_ms: int,
-        creator: Callable[[], str | None],
+        creator: str | None,
         on_gone: Callable[[str], None],
     ) -> None:
         self._ports, self._key, self._until_ms = ports, key, until_ms
@@ -63,7 +63,7 @@ class Activation:
         refused = await self._refused(head)
         if refused is not None:
             return refused
-        principal = head.own.principal if head.own is not None else self._creator()
+        principal = head.own.principal if head.own is not None else self._creator
         own = Own(
             host=self._ports.host,
             incarnation=self._ports.incarnation,
@@ -89,7 +89,7 @@ class Activation:
     async def _refused(self, head: Chain) -> NotMine | None:
         own = head.own
         if own is None:
-            if self._creator() is not None:
+            if self._creator is not None:
                 return None
             missing = problem(Code.NOT_FOUND, f"There is no profile {self._key.profile!r} for you: create it.")
             return NotMine(missing)

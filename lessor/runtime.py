@@ -210,9 +210,10 @@ class Host:
 
     async def _stop_actors(self) -> None:
         supervisor, self._supervisor = self._supervisor, None
-        await self._gateway.stop()
         if supervisor is not None and supervisor.is_alive():
             supervisor.tell(Stop())
+        # The actors answer what they still hold; then the doors close behind it.
+        await self._gateway.stop()
         await self._io.close()
 
     async def drain(self, timeout_s: float = DRAIN_S_MAX) -> bool:
