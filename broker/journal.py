@@ -68,7 +68,7 @@ class StreamJournal:
         raise AssertionError("unreachable")
 
     async def _whose(self, key: ProfileKey, refusal: Refusal, nonce: str) -> Landed | Superseded | None:
-        """Read the message a 10071 names. Mine: an earlier attempt landed. None: not readable now, still pending."""
+        """Read the message a 10071 names. Mine: an earlier attempt landed. None: still pending."""
         if refusal.last == 0:
             return Superseded(0)
         try:
@@ -90,7 +90,7 @@ class StreamJournal:
         return _chain(([own] if own else []), last.sequence if last else 0)
 
     async def replay(self, key: ProfileKey, at_least: int) -> Chain:
-        """A reading that does not reach `at_least` came from a replica behind, and is made again until 10 s."""
+        """What does not reach `at_least` came from a replica behind: read again, for 10 s at most."""
         until = asyncio.get_running_loop().time() + REPLAY_S_MAX
         for attempt in itertools.count():
             found = await self._stream.scan(self._shard.chain(key))
@@ -110,7 +110,7 @@ class StreamJournal:
         return await self._owns(self._shard.owns_of(tenant))
 
     async def _owns(self, subjects: str) -> tuple[tuple[ProfileKey, Own], ...]:
-        """`own` subjects are rolled up, so a scan finds one message each; during a scan one may be seen twice."""
+        """`own` is rolled up, so a scan finds one message each; one written meanwhile may be seen twice."""
         latest = {
             self._shard.profile_of(stored.subject): stored for stored in await self._stream.scan(subjects)
         }

@@ -56,7 +56,7 @@ class Room:
 
 
 class Slot:
-    """One caller's answer: called once, from any thread; a second call is ignored. `forward` is an answer too."""
+    """One caller's answer, from any thread: the first call counts, passing on included."""
 
     def __init__(
         self, connection: Connection, reply_to: str, patience_s: float, done: Callable[[str | None], None]

@@ -107,8 +107,10 @@ async def open_vault(connection: Connection, shard: Shard, replicas: int = 1) ->
             store = await _bounded(jetstream.object_store(shard.bucket), CALL_S_MAX)
         except nats.js.errors.BucketNotFoundError:
             config = ObjectStoreConfig(bucket=shard.bucket, replicas=replicas)
-            create = jetstream.create_object_store  # pyright: ignore[reportUnknownMemberType]  # untyped options
-            store = await _bounded(create(shard.bucket, config), CALL_S_MAX)
+            making = jetstream.create_object_store(  # pyright: ignore[reportUnknownMemberType]  # untyped options
+                shard.bucket, config
+            )
+            store = await _bounded(making, CALL_S_MAX)
     except (BrokerAway, *_AWAY) as error:
         return problem(
             Code.SETUP_FAILED,

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import Callable
+from typing import Literal
 
 import pytest
 
@@ -27,9 +28,8 @@ def entry(epoch: int = 1) -> Entry:
     return Entry(epoch=epoch, nonce=f"e{number}", boot="boot-1", at_ms=number, records=(record,))
 
 
-def own(host: str = "h1", state: str = "active") -> Own:
+def own(host: str = "h1", state: Literal["active", "released"] = "active") -> Own:
     number = next(_numbers)
-    assert state in ("active", "released")
     return Own(host=host, incarnation="i1", nonce=f"o{number}", boot="boot-1", at_ms=number, state=state)
 
 

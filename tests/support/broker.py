@@ -5,7 +5,7 @@ import itertools
 import socket
 import subprocess
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -106,7 +106,7 @@ class FaultyStream(Stream):
 
 
 @contextmanager
-def configured_server(directory: Path, settings: dict[str, object]) -> Iterator[Endpoint]:
+def configured_server(directory: Path, settings: dict[str, object]) -> Generator[Endpoint, None, None]:
     """A nats-server with settings of the test's own, as an operator would run it."""
     binary = find_server()
     assert binary is not None
