@@ -1,1 +1,1 @@
-"""NATS, and nothing else knows it: connection, embedded server, subjects, gateway, journal, vault, runs, hosts, line."""
+"""NATS, and nothing else knows it: the embedded server, the connection, and the ports that live there."""

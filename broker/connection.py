@@ -203,8 +203,8 @@ class Connection:
         self.closed.set()
 
 
-async def open_connection(settings: Settings) -> Connection | Problem:
-    """Connect within 5 s, or say why not. Afterwards the client reconnects by itself for ever."""
+async def open_connection(settings: Settings, within_s: float = CONNECT_S_MAX) -> Connection | Problem:
+    """Connect in time, or say why not. Afterwards the client reconnects by itself for ever."""
     client = Client()
     connection = Connection(client, settings)
     refused = asyncio.get_running_loop().create_future()
@@ -226,16 +226,17 @@ async def open_connection(settings: Settings) -> Connection | Problem:
         )
     )
     try:
-        await asyncio.wait({connecting, refused}, timeout=CONNECT_S_MAX, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({connecting, refused}, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        if not connecting.done() or refused.done():
+        arrived = connecting.done() and not refused.done()
+        if not arrived:
             connecting.cancel()
             await connection.close()
     if refused.done():
         return problem(
             Code.FORBIDDEN, "The broker refuses these credentials: correct them in the configuration."
         )
-    if not connecting.done():
+    if not arrived:
         cause = f" ({type(last[0]).__name__})" if last else ""
         return problem(
             Code.BROKER_UNAVAILABLE,

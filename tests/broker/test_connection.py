@@ -1,4 +1,4 @@
-"""The connection's promises: refusals are told as such, nothing hangs, a broker that comes back is found again."""
+"""The connection's promises: refusals are told as such, nothing hangs, a broker that is back is found."""
 
 import asyncio
 import time
@@ -20,7 +20,7 @@ from lessor.messages.ids import Caller, ProfileKey
 from lessor.messages.record import Own
 from lessor.messages.request import AskStatus
 from lessor.ports import Landed, Silence
-from tests.support.broker import configured_server, connect
+from tests.support.broker import configured_server, connect, until
 
 ANN, BOB = Caller("acme", "ann"), Caller("acme", "bob")
 SHOP = ProfileKey("acme", "shop")
@@ -85,6 +85,14 @@ async def test_wrong_credentials_are_told_at_once(endpoint: Endpoint) -> None:
     assert time.monotonic() - began < 2
 
 
+async def test_a_broker_that_is_not_there_is_told_in_time_and_without_secrets() -> None:
+    told = await open_connection(Settings(("nats://ann:passw0rd@127.0.0.1:1",), "test"), within_s=0.3)
+
+    assert isinstance(told, Problem)
+    assert (told.code, told.retryable) == (Code.BROKER_UNAVAILABLE, True)
+    assert "passw0rd" not in told.message
+
+
 def test_settings_do_not_print_their_secrets() -> None:
     settings = Settings(("nats://localhost",), "test", token="t0ken", password="passw0rd")
     assert not any(secret in repr(settings) for secret in ("t0ken", "passw0rd"))
@@ -145,8 +153,7 @@ async def test_f07_a_pending_append_lands_when_the_broker_is_back(tmp_path: Path
     await asyncio.to_thread(first.stop)
     again = Own(host="h1", incarnation="i1", nonce="n2", boot="b", at_ms=2, state="active")
     pending = asyncio.ensure_future(journal.append(SHOP, again, 1))
-    while connection.connected:
-        await asyncio.sleep(0.01)
+    await until(lambda: not connection.connected)
     asked = await line.ask(subjects.profile(ANN, SHOP, "status"), AskStatus(id="1"), 5.0)
     assert asked is Silence.DISCONNECTED
     assert isinstance(await asyncio.to_thread(second.start), Endpoint)

@@ -20,7 +20,7 @@ from lessor.messages.ids import Caller, ProfileKey, RunKey
 from lessor.messages.reply import Listed, Navigated, Refused, RenewedAll
 from lessor.messages.request import Acquire, AskStatus, ListProfiles, RenewAll, ShowRun
 from lessor.ports import Call, HostCall, RunCall, Silence
-from tests.support.broker import MachineClock, fresh
+from tests.support.broker import MachineClock, fresh, until
 
 STATUS = AskStatus(id="q1")
 
@@ -300,8 +300,7 @@ async def test_p20_stopping_waits_for_what_is_in_hand(
     await host.gateway.start()
     host.on_call = lambda call: None
     asking = asyncio.ensure_future(line.ask(subjects.profile(ann, key, "status"), STATUS, 5.0))
-    while not host.calls:
-        await asyncio.sleep(0)
+    await until(lambda: bool(host.calls))
     stopping = asyncio.ensure_future(host.gateway.stop())
     await connection.flush()
     host.calls[0].answer(Listed(profiles=()))
