@@ -41,6 +41,8 @@ class Limits:
     inflight_max: int = 1024
     per_profile_max: int = 64
     """Per profile or run and caller, so that nobody can crowd the holder out."""
+    grace_s: float = 5.0
+    """How long behind its caller's patience an unanswered request still counts."""
 
 
 class Gateway:
@@ -65,6 +67,7 @@ class Gateway:
         self._to_profile = to_profile
         self._to_runs = to_runs
         self._to_host = to_host
+        self._grace_s = limits.grace_s
         self._room = Room(limits.inflight_max, limits.per_profile_max)
         self._loop = asyncio.get_running_loop()
         served = subjects.ANY_HOST | {"renew": subjects.renewals_of(host)}
@@ -93,12 +96,12 @@ class Gateway:
 
     async def stop(self) -> bool:
         """Close all doors, wait 5 s at most for what is in hand; False when something was left unanswered."""
+        ends = self._loop.time() + STOP_S_MAX
         for key, epoch in list(self._routes):
             self._shut(key, epoch)
-        await self._unsubscribe(self._shared + self._own)
-        if self._shutting:
-            await asyncio.wait(self._shutting, timeout=STOP_S_MAX)
-        emptied = await self._room.emptied(STOP_S_MAX)
+        closing = {asyncio.ensure_future(self._unsubscribe(doors)) for doors in (self._shared, self._own)}
+        await asyncio.wait(closing | self._shutting, timeout=STOP_S_MAX)
+        emptied = await self._room.emptied(ends - self._loop.time())
         await self._connection.flush()
         return emptied
 
@@ -198,7 +201,7 @@ class Gateway:
             self._room.give_back(key)
             counts.answered(time.monotonic_ns() - began_ns, error)
 
-        return Slot(self._connection, message.reply, self._patience_s(request), done)
+        return Slot(self._connection, message.reply, self._patience_s(request) + self._grace_s, done)
 
     def _patience_s(self, request: object) -> float:
         """How long the caller waits at most, by its budget or by its deadline on our clock."""

@@ -140,7 +140,7 @@ class Stream:
 
     async def _get(self, query: dict[str, str | int]) -> Stored | None:
         body = msgspec.json.encode(query)
-        async with _bound(self._read_s_max):
+        async with within(self._read_s_max):
             for attempt in itertools.count():
                 answer = await self.connection.request(f"$JS.API.STREAM.MSG.GET.{self.name}", body, READ_S)
                 if not isinstance(answer, Silence):
@@ -155,7 +155,7 @@ class Stream:
     async def scan(self, subject: str) -> list[Stored]:
         """All messages of a filter in order, as some replica has them now: one round trip per 16 MiB."""
         found: list[Stored] = []
-        async with _bound(self._read_s_max):
+        async with within(self._read_s_max):
             for attempt in itertools.count():
                 batch = _Batch(found)
                 if await batch.fetch(self, subject):
@@ -220,7 +220,8 @@ class _Batch:
 
 
 @asynccontextmanager
-async def _bound(seconds: float) -> AsyncGenerator[None, None]:
+async def within(seconds: float) -> AsyncGenerator[None, None]:
+    """`asyncio.timeout` that ends in BrokerAway."""
     try:
         async with asyncio.timeout(seconds):
             yield

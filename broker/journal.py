@@ -17,6 +17,7 @@ from lessor.broker.jetstream import (
     Stored,
     Stream,
     backoff,
+    within,
 )
 from lessor.broker.subjects import Shard
 from lessor.messages import wire
@@ -38,9 +39,10 @@ class _Nonce(msgspec.Struct):
 class StreamJournal:
     """`ports.Journal` on a stream. Needs nothing but the stream: safe to share between profiles."""
 
-    def __init__(self, stream: Stream, shard: Shard) -> None:
+    def __init__(self, stream: Stream, shard: Shard, replay_s_max: float = REPLAY_S_MAX) -> None:
         self._stream = stream
         self._shard = shard
+        self._replay_s_max = replay_s_max
 
     async def append(self, key: ProfileKey, message: Entry | Own, expected: int) -> Landed | Superseded:
         """Repeat the same bytes under the same expectation until the chain says landed or superseded.
@@ -85,22 +87,21 @@ class StreamJournal:
 
     async def head(self, key: ProfileKey) -> Chain:
         """Last sequence and `own`, read one after the other: a write in between shows only in `last`."""
-        own = await self._stream.last(self._shard.own(key))
-        last = await self._stream.last(self._shard.chain(key))
+        async with within(self._replay_s_max):
+            own = await self._stream.last(self._shard.own(key))
+            last = await self._stream.last(self._shard.chain(key))
         return _chain(([own] if own else []), last.sequence if last else 0)
 
     async def replay(self, key: ProfileKey, at_least: int) -> Chain:
         """What does not reach `at_least` came from a replica behind: read again, for 10 s at most."""
-        until = asyncio.get_running_loop().time() + REPLAY_S_MAX
-        for attempt in itertools.count():
-            found = await self._stream.scan(self._shard.chain(key))
-            last = found[-1].sequence if found else 0
-            if last >= at_least:
-                return _chain(found, last)
-            if asyncio.get_running_loop().time() >= until:
-                break
-            await asyncio.sleep(backoff(attempt))
-        raise BrokerAway(f"the replay of {key} stays behind {at_least}")
+        async with within(self._replay_s_max):
+            for attempt in itertools.count():
+                found = await self._stream.scan(self._shard.chain(key))
+                last = found[-1].sequence if found else 0
+                if last >= at_least:
+                    return _chain(found, last)
+                await asyncio.sleep(backoff(attempt))
+        raise AssertionError("the bound ends it")
 
     async def owned_by(self, host: str) -> tuple[ProfileKey, ...]:
         owns = await self._owns(self._shard.owns)

@@ -28,7 +28,7 @@ STATUS = AskStatus(id="q1")
 class Host:
     """A gateway with mailboxes that remember what they got and answer as the test says."""
 
-    def __init__(self, connection: Connection, name: str, per_profile_max: int = 64) -> None:
+    def __init__(self, connection: Connection, name: str, limits: Limits = Limits()) -> None:  # noqa: B008
         self.name = name
         self.calls: list[Call] = []
         self.run_calls: list[RunCall] = []
@@ -41,7 +41,7 @@ class Host:
             self.to_profile,
             self.to_runs,
             self.to_host,
-            Limits(per_profile_max=per_profile_max),
+            limits,
         )
 
     def to_profile(self, call: Call) -> None:
@@ -69,7 +69,7 @@ def key(ann: Caller) -> ProfileKey:
 
 @pytest.fixture
 async def host(connection: Connection) -> AsyncIterator[Host]:
-    host = Host(connection, fresh("h"), per_profile_max=4)
+    host = Host(connection, fresh("h"), Limits(per_profile_max=4))
     await host.gateway.start()
     yield host
     await host.gateway.stop()
@@ -231,6 +231,21 @@ async def test_too_many_in_hand_are_overloaded_until_answered(
         call.answer(Listed(profiles=()))
     assert isinstance(await line.ask(subject, STATUS, 2.0), Listed)
     await asyncio.gather(*asking)
+
+
+async def test_p20_a_request_that_is_never_answered_gives_its_room_back(
+    connection: Connection, line: BrokerLine, ann: Caller, key: ProfileKey
+) -> None:
+    host = Host(connection, fresh("h"), Limits(per_profile_max=1, grace_s=0.01))
+    await host.gateway.start()
+    host.on_call = lambda call: None
+    subject = subjects.profile(ann, key, "status")
+    with capture_logs() as logs:
+        assert await line.ask(subject, AskStatus(id="q", budget_s=0.01), 0.01) is Silence.TIMEOUT
+        await until(lambda: bool(logs))
+    host.on_call = lambda call: call.answer(Listed(profiles=()))
+    assert isinstance(await line.ask(subject, STATUS, 2.0), Listed)
+    assert await host.gateway.stop()
 
 
 async def test_an_answer_that_is_too_large_keeps_its_effect(
