@@ -69,6 +69,18 @@ async def test_a_message_lost_on_the_way_leaves_no_hole(stream: Stream, lost: se
     assert [f"n{number}" for number in range(10)] == [entry.nonce for _, entry in chain.entries]
 
 
+async def test_only_the_last_own_is_kept(stream: Stream) -> None:
+    key, journal = ProfileKey("acme", fresh("p")), StreamJournal(stream, SHARD)
+    expected = await chain_of(stream, key, 1)
+    for number in range(2):
+        own = Own(host="h", incarnation="i", nonce=f"o{number}", boot="b", at_ms=1, state="active")
+        told = await journal.append(key, own, expected)
+        assert isinstance(told, Landed)
+        expected = told.sequence
+
+    assert [expected] == [stored.sequence for stored in await stream.scan(SHARD.own(key))]
+
+
 async def test_a_reading_that_stays_behind_is_no_answer(stream: Stream) -> None:
     key = ProfileKey("acme", fresh("p"))
     last = await chain_of(stream, key, 1)

@@ -136,8 +136,10 @@ async def test_of_a_pending_append_and_a_takeover_exactly_one_lands(bench: Bench
 
 
 async def test_an_answer_that_says_nothing_leaves_it_pending(bench: Bench, key: ProfileKey) -> None:
-    bench.faults.refuse(3)
-    await land(bench, key, own(), 0)
+    for expected in (0, await land(bench, key, own(), 0)):
+        target = ProfileKey(key.tenant, fresh("p")) if expected == 0 else key
+        bench.faults.refuse(3)
+        await land(bench, target, entry(), expected)
 
 
 async def test_a_ghost_of_an_earlier_attempt_changes_nothing(bench: Bench, key: ProfileKey) -> None:
