@@ -130,8 +130,8 @@ class Embedded:
         if port := taken_port(config):
             return problem(
                 Code.SETUP_FAILED,
-                f"Another program listens on 127.0.0.1:{port}, this broker's port: end it, or change the port in"
-                f" {self._directory.config_file}.",
+                f"Another program listens on 127.0.0.1:{port}, this broker's port: end it, or change the port"
+                f" in {self._directory.config_file}.",
             )
         argv = [sys.executable, "-I", "-S", "-c", _SHIM, str(os.getpid()), str(binary)]
         argv += ["-c", str(self._directory.config_file)]
@@ -218,7 +218,7 @@ class _JetStreamInfo(msgspec.Struct):
 
 
 def syncs_always(monitoring: str) -> bool | None:
-    """Whether the server syncs every write, from its monitoring answer; None when that cannot be read. Blocking, 1 s."""
+    """Whether the server syncs every write, as its monitoring says; None: not readable. Blocks, 1 s."""
     host, _, port = monitoring.rpartition(":")
     peer = http.client.HTTPConnection(host, int(port), timeout=1)
     try:

@@ -20,7 +20,7 @@ _NONCE: Final = "Lessor-Nonce"
 
 
 class StreamRuns:
-    """`ports.Runs` on the shard's stream. Every write carries a nonce, by which an unclear answer is resolved."""
+    """`ports.Runs` on the shard's stream. A write carries a nonce, by which an unclear answer is resolved."""
 
     def __init__(self, stream: Stream, shard: Shard, clock: Clock, write_s_max: float = WRITE_S_MAX) -> None:
         self._stream = stream
@@ -73,7 +73,7 @@ class StreamRuns:
         )
 
     async def _mine(self, key: RunKey, revision: int, nonce: str) -> int | None:
-        """The first write behind `revision` won; it was mine if it carries my nonce, even if others followed."""
+        """The first write behind `revision` won: mine if it carries my nonce, even if others followed."""
         won = await self._stream.after(self._shard.run(key), revision)
         if won is not None and f"{_NONCE}: {nonce}\r\n".encode() in won.headers:
             return won.sequence

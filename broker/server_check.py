@@ -49,7 +49,7 @@ class _Ping(msgspec.Struct):
 
 
 async def check_server(connection: Connection, monitoring: str | None = None) -> ServerReport | Problem:
-    """Version, JetStream and `sync_interval: always`. `monitoring` is the server's `host:port` for HTTP, if known."""
+    """Version, JetStream and `sync_interval: always`. `monitoring`: `host:port` of its HTTP, if known."""
     version = connection.client.connected_server_version
     if (version.major, version.minor) < VERSION_MIN:
         return problem(
@@ -68,8 +68,8 @@ async def check_server(connection: Connection, monitoring: str | None = None) ->
         )
     if synced is None:
         unverified.append(
-            "Whether the broker runs with `sync_interval: always` cannot be seen from here: name its monitoring"
-            " address, or see to it yourself."
+            "Whether the broker runs with `sync_interval: always` cannot be seen from here: name its"
+            " monitoring address, or see to it yourself."
         )
     told = f"{version.major}.{version.minor}.{version.patch}"
     return ServerReport(version=told, unverified=tuple(unverified))
