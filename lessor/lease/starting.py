@@ -170,6 +170,13 @@ def grant_landed(ledger: Ledger, desk: Desk, now: Now) -> Verdict:
     return Verdict(desk, replies=tuple(replies))
 
 
+def moments(start: Start) -> list[int]:
+    """When a start needs the clock: for its polls, or, once it is up, for nobody having polled."""
+    if start.waiters:
+        return [start.answer_by_ms]
+    return [start.hold_until_ms] if start.started is not None else []
+
+
 def due(ledger: Ledger, desk: Desk, now: Now) -> Verdict:
     """Polls whose patience is over hear `starting`; a browser nobody polled for is dropped (contract 2)."""
     start = desk.start

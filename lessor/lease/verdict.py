@@ -212,7 +212,11 @@ class SealLanded:
 
 @dataclass(frozen=True, slots=True)
 class Killed:
+    """Answer to `KillBrowser`; `gone_ms` None: not confirmed in time."""
+
     gone_ms: int | None
+    instance: str | None = None
+    """Which browser; None: the current lease's."""
 
 
 @dataclass(frozen=True, slots=True)
