@@ -84,7 +84,7 @@ def runs_read(ledger: Ledger, desk: Desk, event: RunsRead, now: Now) -> Verdict:
     if refused is None and isinstance(mine, Problem):
         refused = mine
     if refused is not None:
-        return Verdict(desk, replies=(refusal(ledger, desk, asked, refused, now),))
+        return _turn_away(ledger, desk, asked, refused, now)
     assert isinstance(mine, RunReading)
     if _stale(ledger, desk, event, mine, now):
         return Verdict(desk, effects=(_reading(ledger, asked),))
@@ -95,8 +95,14 @@ def runs_read(ledger: Ledger, desk: Desk, event: RunsRead, now: Now) -> Verdict:
         return _create_run(ledger, desk, asked, now)
     refused = _run_refuses(mine.record, asked, now)
     if refused is not None:
-        return Verdict(desk, replies=(refusal(ledger, desk, asked, refused, now),))
+        return _turn_away(ledger, desk, asked, refused, now)
     return _grantable(ledger, desk, event, held, mine.record, now)
+
+
+def _turn_away(ledger: Ledger, desk: Desk, asked: Asked, refused: Problem, now: Now) -> Verdict:
+    """Refuse on what was read; a browser that is up goes to the next poll in hand."""
+    desk, reads = starting.ready(desk)
+    return Verdict(desk, replies=(refusal(ledger, desk, asked, refused, now),), effects=reads)
 
 
 def _stale(ledger: Ledger, desk: Desk, event: RunsRead, mine: RunReading, now: Now) -> bool:

@@ -73,7 +73,6 @@ class Start:
     instance: str
     deadline_unix_ms: int
     waiters: tuple[Asked, ...]
-    answer_by_ms: int
     started: "Started | None" = None
     hold_until_ms: int = 0
 
