@@ -9,7 +9,7 @@ from lessor.journal import LeaseState, Ledger, fold
 from lessor.lease.recover import Found
 from lessor.messages.ids import ProfileKey
 from lessor.messages.record import Own
-from lessor.ports import BrokerAway, BrowserSpec, Chain, Landed, Session
+from lessor.ports import BrokerAway, BrowserSpec, Chain, Landed, Session, UnknownRecord
 
 TRIES_MAX = 3
 
@@ -54,6 +54,9 @@ class Activation:
                 result = await self._try()
             except BrokerAway:
                 return NotMine(problem(Code.BROKER_UNAVAILABLE, "The broker does not answer: ask again."))
+            except UnknownRecord:
+                newer = "The profile's journal is of a newer lessor: upgrade this host, or ask one that is."
+                return NotMine(problem(Code.UNSUPPORTED, newer))
             if result is not None:
                 return result
         return NotMine(problem(Code.MOVED, "Several hosts want this profile: ask again.", retry_after_s=0.5))

@@ -134,9 +134,7 @@ class Connection:
             return Silence.DISCONNECTED
         return None
 
-    def send(
-        self, subject: str, payload: bytes, reply: str = "", headers: dict[str, str] | None = None
-    ) -> None:
+    def send(self, subject: str, payload: bytes, reply: str = "", headers: dict[str, str] | None = None) -> None:
         """Publish from a callback on the loop, in the order of the calls. What cannot leave is dropped."""
         self._start(self.publish(subject, payload, reply, headers))
 
@@ -233,9 +231,7 @@ async def open_connection(settings: Settings, within_s: float = CONNECT_S_MAX) -
             connecting.cancel()
             await connection.close()
     if refused.done():
-        return problem(
-            Code.FORBIDDEN, "The broker refuses these credentials: correct them in the configuration."
-        )
+        return problem(Code.FORBIDDEN, "The broker refuses these credentials: correct them in the configuration.")
     if not arrived:
         cause = f" ({type(last[0]).__name__})" if last else ""
         return problem(
@@ -244,9 +240,7 @@ async def open_connection(settings: Settings, within_s: float = CONNECT_S_MAX) -
             " start it, or correct the address.",
         )
     if failure := connecting.exception():
-        return problem(
-            Code.BROKER_UNAVAILABLE, f"Cannot connect to the broker: {failure}. Correct the settings."
-        )
+        return problem(Code.BROKER_UNAVAILABLE, f"Cannot connect to the broker: {failure}. Correct the settings.")
     return connection
 
 

@@ -88,9 +88,7 @@ class Embedded:
         """Set when nats-server has ended, whoever ended it."""
 
     def __repr__(self) -> str:
-        state = (
-            "new" if self._process is None else f"pid {self._process.pid}, exit {self._process.returncode}"
-        )
+        state = "new" if self._process is None else f"pid {self._process.pid}, exit {self._process.returncode}"
         return f"Embedded({self._directory.path}, {state})"
 
     @property
@@ -135,9 +133,7 @@ class Embedded:
             )
         argv = [sys.executable, "-I", "-S", "-c", _SHIM, str(os.getpid()), str(binary)]
         argv += ["-c", str(self._directory.config_file)]
-        threading.Thread(
-            target=self._be_parent, args=(argv, lock_fd), name="broker-parent", daemon=True
-        ).start()
+        threading.Thread(target=self._be_parent, args=(argv, lock_fd), name="broker-parent", daemon=True).start()
         self._spawned.wait()
         if self._spawn_error is not None:
             return problem(

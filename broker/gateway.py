@@ -160,9 +160,7 @@ class Gateway:
             return
         key = _key(asked)
         if not self._room.take(key):
-            told = problem(
-                Code.OVERLOADED, "Too many requests are in hand: ask again later.", retry_after_s=0.5
-            )
+            told = problem(Code.OVERLOADED, "Too many requests are in hand: ask again later.", retry_after_s=0.5)
             self._refuse(message, asked, told)
             return
         slot = self._slot(message, asked, key, request)

@@ -136,7 +136,7 @@ class Stream:
 
     async def last_sequence(self) -> int:
         """Where the whole stream ends now, as its leader says."""
-        async with _bound(self._read_s_max):
+        async with within(self._read_s_max):
             for attempt in itertools.count():
                 answer = await self.connection.request(f"$JS.API.STREAM.INFO.{self.name}", b"", READ_S)
                 if not isinstance(answer, Silence):

@@ -112,12 +112,8 @@ class StreamJournal:
 
     async def _owns(self, subjects: str) -> tuple[tuple[ProfileKey, Own], ...]:
         """`own` is rolled up, so a scan finds one message each; one written meanwhile may be seen twice."""
-        latest = {
-            self._shard.profile_of(stored.subject): stored for stored in await self._stream.scan(subjects)
-        }
-        return tuple(
-            (key, own) for key, stored in sorted(latest.items()) if (own := _own_or_none(stored)) is not None
-        )
+        latest = {self._shard.profile_of(stored.subject): stored for stored in await self._stream.scan(subjects)}
+        return tuple((key, own) for key, stored in sorted(latest.items()) if (own := _own_or_none(stored)) is not None)
 
 
 def _chain(found: list[Stored], last: int) -> Chain:

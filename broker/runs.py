@@ -40,9 +40,7 @@ class StreamRuns:
         try:
             record = wire.decode(found.data, RunRecord)
         except msgspec.ValidationError:
-            return problem(
-                Code.UNSUPPORTED, f"The record of run {key} is of a newer lessor: upgrade this one."
-            )
+            return problem(Code.UNSUPPORTED, f"The record of run {key} is of a newer lessor: upgrade this one.")
         return RunReading(run=key.run, revision=found.sequence, record=record, read_ms=read_ms)
 
     async def write(self, key: RunKey, record: RunRecord, revision: int) -> int | Problem | None:

@@ -79,13 +79,9 @@ async def _jetstream(connection: Connection) -> Problem | None:
     answer = await connection.request("$JS.API.INFO", b"", ASK_S)
     match answer:
         case Silence.NO_RESPONDERS:
-            return problem(
-                Code.SETUP_FAILED, "The broker runs without JetStream: enable it for this account."
-            )
+            return problem(Code.SETUP_FAILED, "The broker runs without JetStream: enable it for this account.")
         case Silence.FORBIDDEN:
-            return problem(
-                Code.FORBIDDEN, "The broker forbids `$JS.API.>`: allow a host's user to publish there."
-            )
+            return problem(Code.FORBIDDEN, "The broker forbids `$JS.API.>`: allow a host's user to publish there.")
         case Silence():
             return problem(Code.BROKER_UNAVAILABLE, "The broker does not answer: try again.")
         case _:
@@ -93,9 +89,7 @@ async def _jetstream(connection: Connection) -> Problem | None:
     told = msgspec.json.decode(answer.data, type=_Account).error
     if told is None:
         return None
-    return problem(
-        Code.SETUP_FAILED, f"JetStream cannot be used ({told.description}): enable it for this account."
-    )
+    return problem(Code.SETUP_FAILED, f"JetStream cannot be used ({told.description}): enable it for this account.")
 
 
 async def _synced(connection: Connection, monitoring: str | None, unverified: list[str]) -> bool | None:
@@ -109,7 +103,5 @@ async def _synced(connection: Connection, monitoring: str | None, unverified: li
     if told.data is None or told.data.config is None:
         return None
     if told.server.cluster:
-        unverified.append(
-            "Only one server of the cluster told its sync interval: see to the others yourself."
-        )
+        unverified.append("Only one server of the cluster told its sync interval: see to the others yourself.")
     return told.data.config.sync_always

@@ -42,9 +42,7 @@ async def open_stream(connection: Connection, shard: Shard, replicas: int = 1) -
     """The shard's stream, ready for use. `replicas` (1 embedded, 3 on a cluster) counts when it is made."""
     info = await _ask(connection, f"$JS.API.STREAM.INFO.{shard.stream}", {})
     if isinstance(info, _Info) and info.error is not None and info.error.err_code == _NOT_FOUND:
-        info = await _ask(
-            connection, f"$JS.API.STREAM.CREATE.{shard.stream}", _wanted(connection, shard, replicas)
-        )
+        info = await _ask(connection, f"$JS.API.STREAM.CREATE.{shard.stream}", _wanted(connection, shard, replicas))
     if isinstance(info, Problem):
         return info
     if info.error is not None:
@@ -80,9 +78,7 @@ async def _ask(connection: Connection, subject: str, body: dict[str, Any]) -> _I
     answer = await connection.request(subject, msgspec.json.encode(body) if body else b"", API_S)
     match answer:
         case Silence.NO_RESPONDERS:
-            return problem(
-                Code.SETUP_FAILED, "The broker runs without JetStream: enable it for this account."
-            )
+            return problem(Code.SETUP_FAILED, "The broker runs without JetStream: enable it for this account.")
         case Silence.FORBIDDEN:
             return problem(Code.FORBIDDEN, f"The broker forbids {subject}: allow this user to publish there.")
         case Silence():

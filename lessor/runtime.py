@@ -94,6 +94,7 @@ class Host:
         self._supervisor: pykka.ActorRef[Any] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._again: asyncio.Task[None] | None = None
+        self._watch: asyncio.Task[None] | None = None
         self._closing = False
 
     def __repr__(self) -> str:
@@ -118,6 +119,14 @@ class Host:
         self._browser = _value(made)
         self._stack.push_async_callback(self._browser.close)
         await self._begin()
+        self._watch = asyncio.get_running_loop().create_task(self._watch_connection())
+
+    async def _watch_connection(self) -> None:
+        """The client reconnects by itself; it gives up only when its credentials are withdrawn."""
+        await self._broker.connection.closed.wait()
+        if not self._closing:
+            self.why = problem(Code.FORBIDDEN, "The broker has withdrawn the host's credentials: mend them, restart.")
+            self.failed.set()
 
     async def _reach(self) -> _Broker:
         connection = _value(await open_connection(settings_of(self.config, self._endpoint, f"host {self.config.host}")))
@@ -229,8 +238,9 @@ class Host:
     async def close(self) -> None:
         """Stop serving. Pages that were not drained stay with their keepers, until a host or their deadline."""
         self._closing = True
-        if self._again is not None:
-            self._again.cancel()
+        for task in (self._again, self._watch):
+            if task is not None:
+                task.cancel()
         if self._supervisor is not None:
             await self._stop_actors()
             with contextlib.suppress(BrokerAway, TimeoutError):

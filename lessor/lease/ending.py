@@ -184,8 +184,10 @@ def retry(ledger: Ledger, desk: Desk, now: Now) -> Verdict:
 
 
 def killed(ledger: Ledger, desk: Desk, event: Killed, now: Now) -> Verdict:
-    """Only a confirmed end frees the profile (contract 13)."""
-    held = _held(ledger)
+    """Only a confirmed end frees the profile (contract 13); that of a start without a lease changes nothing."""
+    held = ledger.lease
+    if held is None or desk.ending != "killing" or event.instance not in (None, held.instance):
+        return Verdict(desk)
     if event.gone_ms is None:
         return Verdict(replace(desk, retry_ms=now.ms + KILL_RETRY_MS))
     closed = LeaseClosed(
