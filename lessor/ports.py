@@ -10,12 +10,15 @@ from enum import Enum
 from typing import Protocol
 
 from lessor.errors import Problem
+from lessor.findings import Away, NotSent, Sent, Target
 from lessor.messages.action import AnyAction, Match, Observation, PageView
 from lessor.messages.ids import Caller, ProfileKey, RunKey
 from lessor.messages.record import Entry, HostSession, Own
 from lessor.messages.reply import AnyReply, Reply
 from lessor.messages.request import ListProfiles, ProfileRequest, RenewAll, Request, RunRequest
 from lessor.messages.run import RunReading, RunRecord
+
+__all__ = ["Away", "NotSent", "Sent", "Target"]  # what page operations find, for whoever implements them
 
 
 class Clock(Protocol):
@@ -50,7 +53,7 @@ class Chain:
 
 
 class Journal(Protocol):
-    """One chain per profile; each write expects the last sequence of the whole chain (architecture, Journal and fence)."""
+    """One chain per profile; each write expects the last sequence of the whole chain."""
 
     async def append(self, key: ProfileKey, message: Entry | Own, expected: int) -> Landed | Superseded:
         """Repeat unchanged until acknowledged or refused; returns only then. An `Own` goes to `own`, rolled up."""
@@ -117,43 +120,6 @@ class Hosts(Protocol):
     async def end(self) -> None: ...
 
 
-class Away(Enum):
-    """Why a page operation has no result of its own."""
-
-    GONE = "gone"
-    """Browser, keeper or connection are not there any more."""
-    SILENT = "silent"
-    """Sent, not answered within its bound."""
-    FENCED = "fenced"
-    """The keeper admitted a higher epoch."""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What the dry run found: normalised role and name, the fingerprint, whether anything else had changed."""
-
-    described: str
-    fingerprint: str
-    changed: bool
-    token: object
-    """For `dispatch` only: where and how the input goes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """The input reached the page; `page` is None when it could not be read afterwards."""
-
-    dispatched_ms: int
-    page: Observation | None
-
-
-@dataclass(frozen=True, slots=True)
-class NotSent:
-    """Proved: nothing reached the page."""
-
-    why: str
-
-
 @dataclass(frozen=True, slots=True)
 class BrowserSpec:
     """A browser to start or to find again. `until_ms` is the keeper's first deadline, on the boot clock."""
@@ -188,9 +154,7 @@ class Session(Protocol):
         """The dry run: present, visible, enabled, uncovered, unchanged. Touches nothing."""
         ...
 
-    async def dispatch(
-        self, tab: str, action: AnyAction, target: Target, deadline_ms: int
-    ) -> Sent | NotSent | Away:
+    async def dispatch(self, tab: str, action: AnyAction, target: Target, deadline_ms: int) -> Sent | NotSent | Away:
         """The one input, once; then settle and look. Only GONE, FENCED and SILENT leave the outcome open."""
         ...
 
@@ -292,6 +256,4 @@ class Silence(Enum):
 class Line(Protocol):
     """The worker's line to hosts. Nothing is buffered while the broker is away; nothing is sent twice."""
 
-    async def ask(
-        self, subject: str, request: Request[Reply], timeout_s: float
-    ) -> AnyReply | Problem | Silence: ...
+    async def ask(self, subject: str, request: Request[Reply], timeout_s: float) -> AnyReply | Problem | Silence: ...

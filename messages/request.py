@@ -200,9 +200,7 @@ class RenewAll(Request[RenewedAll], frozen=True, kw_only=True):
     """The worker's tick: one message per host for all its leases there (contract 18)."""
 
     worker: Name
-    except_: Annotated[tuple[Id, ...], msgspec.Meta(max_length=4096)] = msgspec.field(
-        default=(), name="except"
-    )
+    except_: Annotated[tuple[Id, ...], msgspec.Meta(max_length=4096)] = msgspec.field(default=(), name="except")
 
 
 ProfileRequest = (

@@ -36,9 +36,7 @@ def decode(body: bytes, kind: type[T]) -> T:
 def decode_request(body: bytes, kind: type[T]) -> T | Problem:
     """Decode what somebody sent us: anything wrong with it is an answer, which never repeats the payload."""
     if len(body) > REQUEST_BYTES_MAX:
-        return problem(
-            Code.TOO_LARGE, f"The request has {len(body)} bytes; send at most {REQUEST_BYTES_MAX}."
-        )
+        return problem(Code.TOO_LARGE, f"The request has {len(body)} bytes; send at most {REQUEST_BYTES_MAX}.")
     try:
         return decode(body or b"{}", kind)
     except msgspec.ValidationError as error:
@@ -54,6 +52,4 @@ def decode_reply(body: bytes) -> AnyReply | Problem:
     try:
         return _reply_decoder.decode(body)
     except (msgspec.DecodeError, RecursionError):
-        return problem(
-            Code.OUTPUT_INVALID, "The answer cannot be understood; check the versions on both sides."
-        )
+        return problem(Code.OUTPUT_INVALID, "The answer cannot be understood; check the versions on both sides.")

@@ -1,0 +1,51 @@
+# `make help` lists what there is. Extra arguments go through ARGS: make test ARGS="-k l05"
+ARGS ?=
+PYTHON ?= python3
+PY := .venv/bin/python
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint coverage bench proof browser clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: .venv/.host browser ## Start a broker and a host, and lease a profile
+	.venv/bin/lessor demo $(ARGS)
+
+test: .venv/.dev browser ## Run the tests
+	$(PY) -m pytest $(ARGS)
+
+lint: .venv/.dev ## Check style, types and import directions
+	$(PY) -m ruff check
+	$(PY) -m ruff format --check
+	$(PY) -m mypy
+	$(PY) -m pyright --pythonpath $(PY) --warnings
+	.venv/bin/lint-imports
+
+coverage: .venv/.dev browser ## Run the tests and show what they do not reach
+	$(PY) -m coverage erase
+	$(PY) -m coverage run -m pytest $(ARGS)
+	$(PY) -m coverage combine --quiet
+	$(PY) -m coverage report
+
+bench: .venv/.dev browser ## Measure
+	$(PY) -m benchmarks $(ARGS)
+
+proof: lint browser ## Run everything, however long it takes
+	$(PY) -m pytest -m "proof or not proof" $(ARGS)
+
+clean: ## Remove .venv and everything that was generated
+	rm -rf .venv build dist *.egg-info .coverage .coverage.* .*_cache .hypothesis .benchmarks
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+browser: .venv/.host
+	@.ci/browser.sh
+
+# The stamps: an installation is repeated when what it was made from has changed.
+.venv/.host: pyproject.toml constraints.txt .ci/venv.sh
+	@PYTHON="$(PYTHON)" .ci/venv.sh host
+	@touch $@
+
+.venv/.dev: .venv/.host
+	@PYTHON="$(PYTHON)" .ci/venv.sh host,dev
+	@touch $@

@@ -1,0 +1,1 @@
+"""The demo's world: a small local site that keeps its own record of what was done to it."""

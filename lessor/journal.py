@@ -1,0 +1,229 @@
+"""What each record means: fold a profile's journal into the state the rules decide on. Pure.
+
+The owner's actor folds every entry it has had acknowledged; nothing else is remembered over a
+restart. Entries of a superseded epoch never appear: the chain refused them.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal, assert_never
+
+from lessor.messages.record import (
+    Activated,
+    AnyRecord,
+    Attached,
+    Dispatched,
+    Entry,
+    Evidence,
+    Intent,
+    LeaseClosed,
+    LeaseClosing,
+    LeaseGranted,
+    LeaseRenewed,
+    Outcome,
+    ProfileChanged,
+    Read,
+    Reconciled,
+    Scope,
+    SealCommitted,
+    Skipped,
+)
+from lessor.messages.reply import ActOutcome
+
+LEASES_KEPT = 1000
+
+
+@dataclass(slots=True)
+class ActState:
+    """One number of a lease: an intent with its outcome, or a skip."""
+
+    intent: Intent | None
+    outcome: ActOutcome | None = None
+    dispatched_ms: int | None = None
+    why: str | None = None
+
+    @property
+    def open(self) -> bool:
+        return self.outcome is None
+
+
+@dataclass(slots=True)
+class LeaseState:
+    """A lease as the journal tells it. Times are ms on the boot clock of `boot`."""
+
+    id: str
+    scope: Scope
+    claim: int
+    worker: str
+    boot: str
+    granted_ms: int
+    expires_ms: int
+    cap_ms: int
+    deadline_unix_ms: int
+    base: int
+    instance: str
+    target: str
+    phase: Literal["live", "closing", "closed"] = "live"
+    reason: str | None = None
+    seal: bool = False
+    seal_by_ms: int = 0
+    generation: int | None = None
+    receipt: Literal["sealed", "discarded", "seal_failed"] | None = None
+    gone_ms: int | None = None
+    gone_boot: str | None = None
+    acts: dict[int, ActState] = field(default_factory=dict[int, ActState])
+
+    @property
+    def next_sequence(self) -> int:
+        return len(self.acts) + 1
+
+    @property
+    def open_act(self) -> int | None:
+        """The one sequence whose intent has no outcome yet; acts are strictly one at a time."""
+        last = len(self.acts)
+        return last if last and self.acts[last].open else None
+
+    def live_at(self, now_ms: int) -> bool:
+        return self.phase == "live" and now_ms < self.expires_ms
+
+
+@dataclass(slots=True)
+class StepHistory:
+    """All commits and verdicts under one request key, in journal order."""
+
+    commits: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+    verdicts: list[tuple[int, Reconciled]] = field(default_factory=list[tuple[int, Reconciled]])
+    """Each with the number of commits it came after."""
+
+
+@dataclass(slots=True)
+class Generation:
+    number: int
+    object: str
+    sha256: str
+    size: int
+    key_id: str
+    epoch: int
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The folded journal of one profile."""
+
+    epoch: int = 0
+    last: int = 0
+    profile: ProfileChanged | None = None
+    lease: LeaseState | None = None
+    """The latest lease, in whatever phase."""
+    leases: dict[str, LeaseState] = field(default_factory=dict[str, LeaseState])
+    """The latest `LEASES_KEPT`, the current one included."""
+    steps: dict[str, StepHistory] = field(default_factory=dict[str, StepHistory])
+    generations: list[Generation] = field(default_factory=list[Generation])
+
+    @property
+    def generation(self) -> int:
+        return self.generations[-1].number if self.generations else 0
+
+    def act_of(self, lease: str, sequence: int) -> ActState | None:
+        held = self.leases.get(lease)
+        return held.acts.get(sequence) if held else None
+
+
+def fold(ledger: Ledger, sequence: int, entry: Entry) -> None:
+    """Apply one acknowledged entry, in place: the ledger belongs to whoever folds."""
+    assert sequence > ledger.last, (sequence, ledger.last)
+    assert entry.epoch >= ledger.epoch, (entry.epoch, ledger.epoch)
+    ledger.epoch, ledger.last = entry.epoch, sequence
+    for record in entry.records:
+        _apply(ledger, entry, record)
+
+
+def _apply(ledger: Ledger, entry: Entry, record: AnyRecord) -> None:
+    match record:
+        case ProfileChanged():
+            ledger.profile = record
+        case LeaseGranted():
+            _grant(ledger, entry, record)
+        case Attached(lease=lease, claim=claim, worker=worker):
+            held = _lease(ledger, lease)
+            held.claim, held.worker = claim, worker
+        case LeaseRenewed(lease=lease, expires_ms=expires_ms):
+            _lease(ledger, lease).expires_ms = expires_ms
+        case Intent():
+            _intend(ledger, record)
+        case Skipped(lease=lease, sequence=number):
+            _number(_lease(ledger, lease), number, ActState(None, ActOutcome.NOT_SENT, why="skipped"))
+        case Dispatched(lease=lease, sequence=number, dispatched_ms=dispatched_ms):
+            _lease(ledger, lease).acts[number].dispatched_ms = dispatched_ms
+        case Outcome():
+            act = _lease(ledger, record.lease).acts[record.sequence]
+            assert act.open, record
+            act.outcome, act.why = record.outcome, record.why
+            act.dispatched_ms = record.dispatched_ms or act.dispatched_ms
+        case Reconciled(request_key=key):
+            history = ledger.steps.setdefault(key, StepHistory())
+            history.verdicts.append((len(history.commits), record))
+        case LeaseClosing():
+            held = _lease(ledger, record.lease)
+            held.phase, held.reason = "closing", record.reason
+            held.seal, held.seal_by_ms = record.seal, record.seal_by_ms
+        case SealCommitted():
+            _seal(ledger, entry, record)
+        case LeaseClosed():
+            held = _lease(ledger, record.lease)
+            held.phase, held.reason, held.receipt = "closed", record.reason, record.receipt
+            held.gone_ms, held.gone_boot = record.gone_ms, entry.boot
+        case Activated() | Read() | Evidence():
+            pass
+        case _:
+            assert_never(record)
+
+
+def _grant(ledger: Ledger, entry: Entry, record: LeaseGranted) -> None:
+    assert ledger.lease is None or ledger.lease.phase == "closed", ledger.lease
+    ledger.lease = LeaseState(
+        id=record.lease,
+        scope=record.scope,
+        claim=record.claim,
+        worker=record.worker,
+        boot=entry.boot,
+        granted_ms=record.granted_ms,
+        expires_ms=record.expires_ms,
+        cap_ms=record.cap_ms,
+        deadline_unix_ms=record.deadline_unix_ms,
+        base=record.base,
+        instance=record.instance,
+        target=record.target,
+    )
+    ledger.leases[record.lease] = ledger.lease
+    while len(ledger.leases) > LEASES_KEPT:
+        del ledger.leases[next(iter(ledger.leases))]
+
+
+def _lease(ledger: Ledger, lease: str) -> LeaseState:
+    held = ledger.lease
+    assert held is not None, lease
+    assert held.id == lease, (held.id, lease)
+    return held
+
+
+def _number(held: LeaseState, number: int, act: ActState) -> None:
+    assert number == held.next_sequence, (number, held.next_sequence)
+    held.acts[number] = act
+
+
+def _intend(ledger: Ledger, record: Intent) -> None:
+    held = _lease(ledger, record.lease)
+    assert held.open_act is None, "one act at a time"
+    _number(held, record.sequence, ActState(record))
+    if record.request_key is not None:
+        history = ledger.steps.setdefault(record.request_key, StepHistory())
+        history.commits.append((record.lease, record.sequence))
+
+
+def _seal(ledger: Ledger, entry: Entry, record: SealCommitted) -> None:
+    assert record.generation == ledger.generation + 1, record
+    ledger.generations.append(
+        Generation(record.generation, record.object, record.sha256, record.size, record.key_id, entry.epoch)
+    )
+    if record.lease is not None:
+        _lease(ledger, record.lease).generation = record.generation

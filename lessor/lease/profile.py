@@ -1,0 +1,78 @@
+"""The profile's own verbs: create, show, revoke (contract 4, 26)."""
+
+from dataclasses import replace
+
+import msgspec
+
+from lessor.errors import Code, problem
+from lessor.journal import Ledger
+from lessor.lease import ending
+from lessor.lease.admit import known
+from lessor.lease.answers import refuse, say
+from lessor.lease.verdict import Asked, Desk, Now, Say, Verdict
+from lessor.messages.record import ProfileChanged
+from lessor.messages.reply import ProfileTold
+from lessor.messages.request import CreateProfile
+
+
+def create(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
+    """Make the profile known, or change its settings while nobody holds it. Safe to repeat."""
+    wanted = asked.request
+    assert isinstance(wanted, CreateProfile)
+    profile = ledger.profile
+    if profile is not None and profile.principal != asked.caller.principal:
+        taken = problem(Code.FORBIDDEN, "This name is taken: choose another one.")
+        return refuse(ledger, desk, asked, taken, now)
+    changed = ProfileChanged(
+        principal=asked.caller.principal,
+        origins=wanted.origins,
+        settle_s=wanted.settle_s,
+        idempotent_target=wanted.idempotent_target,
+        strict=wanted.strict,
+        state=profile.state if profile is not None else "ready",
+    )
+    if profile == changed:
+        return say(desk, asked, told_profile(ledger, desk, changed))
+    if ledger.lease is not None and ledger.lease.phase != "closed":
+        leased = problem(Code.PROFILE_BUSY, "The profile is leased: change its settings when it is free.")
+        return refuse(ledger, desk, asked, leased, now)
+    told = told_profile(ledger, desk, changed)
+    return Verdict(desk, records=(changed,), replies=(Say(asked.slot, told),))
+
+
+def show(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
+    strange = known(ledger, desk, asked.caller)
+    if strange is not None:
+        return refuse(ledger, desk, asked, strange, now)
+    assert ledger.profile is not None
+    return say(desk, asked, told_profile(ledger, desk, ledger.profile))
+
+
+def revoke(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
+    """Fence the profile for good; a live lease ends unsealed, without waiting for its operation (26)."""
+    strange = known(ledger, desk, asked.caller)
+    if strange is not None:
+        return refuse(ledger, desk, asked, strange, now)
+    assert ledger.profile is not None
+    revoked = msgspec.structs.replace(ledger.profile, state="revoked")
+    told = Say(asked.slot, told_profile(ledger, desk, revoked))
+    held = ledger.lease
+    if held is None or held.phase != "live":
+        return Verdict(desk, records=(revoked,), replies=(told,))
+    closing = ending.begin(ledger, desk, "revoked", False, now)
+    return replace(closing, records=(revoked, *closing.records), replies=(told,))
+
+
+def told_profile(ledger: Ledger, desk: Desk, profile: ProfileChanged) -> ProfileTold:
+    held = ledger.lease
+    return ProfileTold(
+        profile=desk.profile,
+        principal=profile.principal,
+        origins=profile.origins,
+        state=profile.state,
+        generation=ledger.generation,
+        settle_s=profile.settle_s,
+        strict=profile.strict,
+        idempotent_target=profile.idempotent_target,
+        leased_by=held.scope.run if held is not None and held.phase != "closed" else None,
+    )

@@ -1,0 +1,20 @@
+"""The payload hash of an act: what makes two requests for one number the same."""
+
+import hashlib
+
+import msgspec
+
+from lessor.messages.request import Act
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+def payload_hash(act: Act) -> str:
+    """sha256 over what the act does: tab, revision, action, match and step; not over ids and deadlines."""
+    body = _encoder.encode((act.tab, act.revision, act.action, act.match, act.step))
+    return hashlib.sha256(body).hexdigest()
+
+
+def text_hash(text: str) -> str:
+    """sha256 of a page's text: evidence that says nothing of the text itself."""
+    return hashlib.sha256(text.encode()).hexdigest()

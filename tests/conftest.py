@@ -1,0 +1,5 @@
+"""What every test gets."""
+
+import pytest
+
+pytest.register_assert_rewrite("tests.support")
