@@ -1,10 +1,9 @@
 """Which keys and chords can be pressed, by the names that browsers give them."""
 
 MODIFIERS = frozenset({"Control", "Shift", "Alt", "Meta"})
-NAMED = frozenset(
-    ("Enter", "Tab", "Escape", "Backspace", "Delete", "Insert", "Home", "End", "PageUp", "PageDown", "Space")
-    + ("ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "ContextMenu")
-) | {f"F{number}" for number in range(1, 13)}
+EDITING = ("Enter", "Tab", "Escape", "Backspace", "Delete", "Insert", "Space", "ContextMenu")
+MOVING = ("Home", "End", "PageUp", "PageDown", "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight")
+NAMED = frozenset((*EDITING, *MOVING, *(f"F{number}" for number in range(1, 13))))
 
 
 def chord(key: str) -> tuple[tuple[str, ...], str] | None:
