@@ -63,7 +63,11 @@ class LiveSession:
 
     @property
     def target(self) -> str:
-        return self._tabs[MAIN].target
+        return self.main.target
+
+    @property
+    def main(self) -> Tab:
+        return self._tabs[MAIN]
 
     @property
     def instance(self) -> str:
