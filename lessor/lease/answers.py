@@ -61,10 +61,11 @@ def remember(desk: Desk, request_id: str, reply: Reply) -> Desk:
 
 
 def receipt(held: LeaseState) -> Receipt:
-    """How a lease ended, also while its browser is still being taken down."""
-    assert held.receipt is not None
+    """How a lease ended; a sealed one also while its browser is still being taken down."""
     assert held.reason is not None
-    return Receipt(kind=held.receipt, reason=held.reason, generation=held.generation)
+    kind = "sealed" if held.generation is not None else held.receipt
+    assert kind is not None
+    return Receipt(kind=kind, reason=held.reason, generation=held.generation)
 
 
 def told_time(now: Now, at_ms: int) -> str:

@@ -162,6 +162,14 @@ def sealed(ledger: Ledger, desk: Desk, event: Sealed, now: Now) -> Verdict:
     return Verdict(desk, records=(committed,), effects=(Again(SealLanded()),))
 
 
+def seal_landed(ledger: Ledger, desk: Desk, now: Now) -> Verdict:
+    """The generation is on disk: that is the receipt. The profile stays exclusive until its browser is gone."""
+    held = _held(ledger)
+    replies = tuple(Say(asked.slot, Closed(receipt=receipt(held))) for asked in desk.closers)
+    after = _proceed(ledger, replace(desk, closers=()), now)
+    return replace(after, replies=(*replies, *after.replies))
+
+
 def seal_failed(ledger: Ledger, desk: Desk, event: SealFailed, now: Now) -> Verdict:
     """Report it to whoever waits, stay exclusive, try again while there is time (contract 23)."""
     failed = problem(
@@ -228,7 +236,7 @@ def close(ledger: Ledger, desk: Desk, asked: Asked, held: LeaseState, now: Now) 
     """A close by the lease's own claim; asking again joins, then gets the same receipt (contract 21)."""
     request = asked.request
     assert isinstance(request, Close)
-    if held.phase == "closed":
+    if held.phase == "closed" or held.generation is not None:
         return Verdict(desk, replies=(Say(asked.slot, Closed(receipt=receipt(held))),))
     waiting = replace(desk, closers=(*desk.closers, asked))
     if held.phase == "closing":
