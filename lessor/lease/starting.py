@@ -110,9 +110,7 @@ def ready(desk: Desk) -> tuple[Desk, tuple[ReadRuns, ...]]:
     if start is None or start.started is None or not start.waiters:
         return desk, ()
     newest = start.waiters[-1]
-    return replace(desk, start=replace(start, waiters=start.waiters[:-1])), (
-        ReadRuns(newest, start.acquire.run, None),
-    )
+    return replace(desk, start=replace(start, waiters=start.waiters[:-1])), (ReadRuns(newest, start.acquire.run, None),)
 
 
 def failed(ledger: Ledger, desk: Desk, event: StartFailed, now: Now) -> Verdict:

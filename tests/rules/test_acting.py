@@ -46,7 +46,7 @@ def test_s07_late_navigate_is_refused_after_an_act() -> None:
     assert code(reply) is Code.SEQUENCE_MISMATCH
     assert reply.lease is not None
     assert reply.lease.next_sequence == 2
-    assert [] == owner.ordered(Visit)
+    assert owner.ordered(Visit) == []
 
 
 def test_s09_other_payload_conflicts_gap_mismatches_repeat_is_recorded() -> None:
@@ -69,7 +69,7 @@ def test_s10_refusal_before_the_intent_keeps_the_number(refused: Code) -> None:
     slot = owner.ask(r1.acting())
     owner.tell(Aimed(owner.take(Aim).slot, problem(refused, "Look again.")))
     assert code(owner.reply(slot)) is refused
-    assert [] == owner.written(Intent)
+    assert owner.written(Intent) == []
     owner.let(Aim)
     assert isinstance(r1.act(sequence=1), Acted)
 
@@ -81,7 +81,7 @@ def test_s10_page_away_before_the_intent_leaves_no_trace(away: Away) -> None:
     slot = owner.ask(r1.acting())
     owner.tell(Aimed(owner.take(Aim).slot, away))
     assert code(owner.reply(slot)) in (Code.BROWSER_GONE, Code.OP_TIMEOUT)
-    assert [] == owner.written(Intent)
+    assert owner.written(Intent) == []
 
 
 def test_s10_not_sent_after_the_intent_consumes_the_number() -> None:
@@ -103,7 +103,7 @@ def test_answer_and_outcome_follow_the_intent() -> None:
     owner.hold(Dispatch)
     slot = owner.ask(r1.acting())
     assert len(owner.written(Intent)) == 1
-    assert [] == owner.written(Outcome)
+    assert owner.written(Outcome) == []
     assert owner.reply(slot) is None
     owner.let(Dispatch)
     assert isinstance(owner.reply(slot), Acted)
@@ -188,7 +188,7 @@ def test_call_past_its_deadline_does_nothing(timeout_s: float) -> None:
     assert code(r1.act(timeout_s=timeout_s)) is Code.DEADLINE_PASSED
     assert code(r1.navigate(timeout_s=timeout_s)) is Code.DEADLINE_PASSED
     assert code(r1.observe(timeout_s=timeout_s)) is Code.DEADLINE_PASSED
-    assert [] == owner.pending
+    assert owner.pending == []
 
 
 def test_p21_deadline_that_passes_during_the_dry_run_sends_nothing() -> None:
@@ -198,7 +198,7 @@ def test_p21_deadline_that_passes_during_the_dry_run_sends_nothing() -> None:
     owner.wait(5)
     owner.tell(Aimed(owner.take(Aim).slot, TARGET))
     assert code(owner.reply(slot)) is Code.DEADLINE_PASSED
-    assert [] == owner.ordered(Dispatch)
+    assert owner.ordered(Dispatch) == []
 
 
 def test_takeover_during_the_dry_run_fences_the_act() -> None:
@@ -260,7 +260,7 @@ def test_l19_act_that_overruns_the_expiry_keeps_its_outcome() -> None:
     owner.let(Dispatch)
     assert outcomes(owner) == [ActOutcome.APPLIED]
     assert code(r1.act(sequence=2)) is Code.LEASE_EXPIRED
-    assert 0 == owner.ledger.generation
+    assert owner.ledger.generation == 0
 
 
 def test_answer_by_the_deadline_says_pending_with_unknown_effect() -> None:
@@ -286,7 +286,7 @@ def test_silence_of_250_ms_puts_the_dispatch_time_on_record() -> None:
     sent_ms = owner.now_ms
     owner.ask(r1.acting())
     owner.wait(0.24)
-    assert [] == owner.written(Dispatched)
+    assert owner.written(Dispatched) == []
     owner.wait(5)
     [dispatched] = owner.written(Dispatched)
     assert dispatched.dispatched_ms == sent_ms
@@ -333,7 +333,7 @@ def test_s12_cancel_before_the_intent_uses_the_number_up() -> None:
     assert reply.lease is not None
     assert reply.lease.next_sequence == 2
     assert len(owner.written(Skipped)) == 1
-    assert [] == owner.hits
+    assert owner.hits == []
     assert isinstance(r1.act(sequence=2), Acted)
 
 
@@ -379,7 +379,7 @@ def test_l28_call_that_would_outlive_the_cap_is_refused_before_dispatch() -> Non
     r1.granted()
     owner.wait(80)
     assert code(r1.act(timeout_s=30)) is Code.LEASE_CLOSING
-    assert [] == owner.ordered(Aim)
+    assert owner.ordered(Aim) == []
     assert isinstance(r1.act(timeout_s=20), Acted)
 
 
@@ -394,7 +394,7 @@ def test_keepers_deadline_gates_the_dispatch() -> None:
     owner.let(Aim)
     assert code(owner.reply(slot)) is Code.BROWSER_GONE
     assert code(r1.observe()) is Code.BROWSER_GONE
-    assert [] == owner.written(Intent)
+    assert owner.written(Intent) == []
 
 
 def test_reply_without_a_page_is_applied_all_the_same() -> None:

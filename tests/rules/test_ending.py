@@ -91,13 +91,13 @@ def test_close_delivered_after_its_deadline_closes_nothing() -> None:
     ghost = r1.closing(timeout_s=5)
     owner.wait(6)
     assert code(owner.call(ghost)) is Code.DEADLINE_PASSED
-    assert [] == closings(owner)
+    assert closings(owner) == []
 
 
 def test_close_with_discard_seals_nothing() -> None:
     owner, r1 = leased()
     assert receipt(r1.close(discard=True)) == Receipt(kind="discarded", reason="ended")
-    assert [] == owner.ordered(SealState)
+    assert owner.ordered(SealState) == []
 
 
 def test_close_stops_admission_and_cancels_the_read() -> None:
@@ -115,7 +115,7 @@ def test_close_waits_for_the_act_under_way() -> None:
     owner, r1 = leased()
     owner.hold(Dispatch)
     act, slot = owner.ask(r1.acting()), owner.ask(r1.closing())
-    assert [] == owner.ordered(SealState)
+    assert owner.ordered(SealState) == []
     owner.let(Dispatch)
     assert owner.reply(act) is not None
     assert receipt(owner.reply(slot)).kind == "sealed"
@@ -130,7 +130,7 @@ def test_l13_renewed_to_the_cap_then_closed_in_time() -> None:
         left.append(minute + r1.left_s / 60)
     assert left == [25, 35, 45, 55, 60, 60]
     owner.at(59, 44.9)
-    assert [] == closings(owner)
+    assert closings(owner) == []
     owner.at(59, 45)
     assert closings(owner) == [("cap", True)]
     assert owner.written(LeaseClosed)[0].receipt == "sealed"
@@ -139,7 +139,7 @@ def test_l13_renewed_to_the_cap_then_closed_in_time() -> None:
 def test_l42_closed_and_sealed_before_the_runs_deadline() -> None:
     owner, _ = leased(horizon_s=900, deadline_s=600)
     owner.at(9, 44.9)
-    assert [] == closings(owner)
+    assert closings(owner) == []
     owner.at(9, 45)
     assert closings(owner) == [("cap", True)]
     owner.set_run("r2")
@@ -155,7 +155,7 @@ def test_l18_l21_expiry_closes_the_browser_and_seals_nothing() -> None:
     assert owner.written(LeaseClosed)[0].receipt == "discarded"
     assert code(r1.observe()) is Code.LEASE_EXPIRED
     assert code(r1.renew()) is Code.LEASE_EXPIRED
-    assert [] == owner.ordered(SealState)
+    assert owner.ordered(SealState) == []
 
 
 def test_l18_call_that_comes_before_the_sweep_is_refused_as_expired() -> None:
@@ -218,7 +218,7 @@ def test_p13_seal_that_comes_too_late_is_not_committed() -> None:
     owner.ask(r1.closing())
     owner.wait(61)
     owner.let(SealState)
-    assert [] == owner.written(SealCommitted)
+    assert owner.written(SealCommitted) == []
     assert owner.written(LeaseClosed)[0].receipt == "seal_failed"
 
 
@@ -270,7 +270,7 @@ def test_browser_that_dies_under_an_act_waits_for_its_word() -> None:
     owner.hold(Dispatch)
     owner.ask(r1.acting())
     owner.browser_gone()
-    assert [] == closings(owner)
+    assert closings(owner) == []
     owner.tell(DispatchDone(owner.take(Dispatch).slot, Away.GONE))
     assert closings(owner) == [("retired", False)]
 
@@ -314,7 +314,7 @@ def test_l46_close_that_rests_on_a_reading_before_the_last_call_is_dropped() -> 
     owner.wait(0.1)
     r1.act()
     owner.tell(RunSeen(reading))
-    assert [] == closings(owner)
+    assert closings(owner) == []
 
 
 def test_l46_close_that_rests_on_a_reading_before_a_takeover_is_dropped() -> None:
@@ -326,7 +326,7 @@ def test_l46_close_that_rests_on_a_reading_before_a_takeover_is_dropped() -> Non
     owner.wait(0.1)
     Worker(owner, "r1", claim=2).granted()
     owner.tell(RunSeen(reading))
-    assert [] == closings(owner)
+    assert closings(owner) == []
 
 
 def test_reading_older_than_1_s_closes_nothing() -> None:
@@ -335,7 +335,7 @@ def test_reading_older_than_1_s_closes_nothing() -> None:
     reading = owner.reading("r1")
     owner.wait(1.1)
     owner.tell(RunSeen(reading))
-    assert [] == closings(owner)
+    assert closings(owner) == []
 
 
 def test_sweep_of_an_expired_lease_of_an_ended_run_seals_nothing() -> None:
@@ -378,7 +378,7 @@ def test_unconfirmed_kill_is_tried_again() -> None:
     slot = owner.ask(r1.closing())
     for _ in range(3):
         owner.tell(Killed(None, owner.take(KillBrowser).instance))
-        assert [] == owner.written(LeaseClosed)
+        assert owner.written(LeaseClosed) == []
         owner.wait(0.5)
     owner.let(KillBrowser)
     assert receipt(owner.reply(slot)).kind == "sealed"

@@ -67,7 +67,7 @@ def test_s21_question_before_the_act_arrives_settles_it() -> None:
     assert reply.lease.next_sequence == 2
     assert len(owner.written(Skipped)) == 1
     assert code(owner.call(late)) is Code.NOT_SENT
-    assert [] == owner.hits
+    assert owner.hits == []
     assert isinstance(r1.act(sequence=2), Acted)
 
 
@@ -80,7 +80,7 @@ def test_s21_question_during_the_dry_run_joins_the_act() -> None:
     owner.let(Aim)
     assert isinstance(owner.reply(act), Acted)
     assert told(owner.reply(question)).outcome is ActOutcome.APPLIED
-    assert [] == owner.written(Skipped)
+    assert owner.written(Skipped) == []
 
 
 def test_question_about_an_act_that_waits_in_the_lane_joins_it() -> None:
@@ -90,7 +90,7 @@ def test_question_about_an_act_that_waits_in_the_lane_joins_it() -> None:
     second = owner.ask(r1.acting(ref="e2", sequence=2))
     question = owner.ask(r1.asking(2))
     owner.go_well(owner.take(Dispatch))
-    assert [] == owner.written(Skipped)
+    assert owner.written(Skipped) == []
     owner.let(Dispatch)
     assert isinstance(owner.reply(second), Acted)
     assert told(owner.reply(question)).outcome is ActOutcome.APPLIED
@@ -122,7 +122,7 @@ def test_only_the_attached_claim_skips() -> None:
     Worker(owner, "r1", claim=2).granted()
     assert code(r1.outcome(1)) is Code.PENDING
     assert code(owner.call(r1.asking(1, claim=9))) is Code.PENDING
-    assert [] == owner.written(Skipped)
+    assert owner.written(Skipped) == []
 
 
 def test_number_beyond_the_next_is_a_mismatch() -> None:

@@ -44,7 +44,7 @@ def test_s01_crash_before_the_intent_leaves_no_trace() -> None:
     owner.ask(r1.acting(step="pay"))
     owner.crash()
     owner.let(Aim)
-    assert [] == owner.written(Intent)
+    assert owner.written(Intent) == []
     assert isinstance(r1.act(step="pay"), Acted)
 
 

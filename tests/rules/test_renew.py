@@ -26,7 +26,7 @@ def test_l14_earlier_horizon_does_not_shorten() -> None:
     owner, r1 = leased(horizon_s=900)
     assert isinstance(r1.renew(60), Renewed)
     assert r1.left_s == 900
-    assert [] == expiries(owner)
+    assert expiries(owner) == []
 
 
 def test_l14_horizon_in_the_past_is_refused() -> None:
@@ -78,7 +78,7 @@ def test_l17_ended_run_is_never_renewed_and_closed_once() -> None:
     owner.sweep("r1")
     owner.at(12)
     owner.sweep("r1")
-    assert [] == expiries(owner)
+    assert expiries(owner) == []
     assert len(owner.written(LeaseClosing)) == 1
 
 
@@ -87,7 +87,7 @@ def test_sweep_does_not_renew_a_running_run() -> None:
     for minute in range(1, 15):
         owner.at(minute)
         owner.sweep("r1")
-    assert [] == expiries(owner)
+    assert expiries(owner) == []
     owner.at(15)
     assert owner.written(LeaseClosing)[0].reason == "expired"
 
