@@ -43,7 +43,7 @@ def closings(owner: Owner) -> list[tuple[str, bool]]:
     return [(closing.reason, closing.seal) for closing in owner.written(LeaseClosing)]
 
 
-def test_close_seals_then_kills_then_answers_with_the_receipt() -> None:
+def test_close_answers_once_the_generation_is_on_disk_and_stays_exclusive_until_the_browser_is_gone() -> None:
     owner, r1 = leased()
     owner.hold(SealState, KillBrowser)
     slot = owner.ask(r1.closing())
@@ -51,9 +51,10 @@ def test_close_seals_then_kills_then_answers_with_the_receipt() -> None:
     owner.go_well(owner.take(SealState))
     assert [KillBrowser] == [type(effect) for effect in owner.pending]
     assert len(owner.written(SealCommitted)) == 1
-    assert owner.reply(slot) is None
-    owner.let(KillBrowser)
     assert receipt(owner.reply(slot)) == Receipt(kind="sealed", reason="ended", generation=1)
+    assert owner.written(LeaseClosed) == []
+    owner.let(KillBrowser)
+    assert len(owner.written(LeaseClosed)) == 1
 
 
 def test_l36_second_release_gets_the_same_receipt_and_a_strangers_closes_nothing() -> None:
