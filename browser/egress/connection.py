@@ -143,7 +143,8 @@ class Connection:
         self._connect()
 
     def _connected(self) -> None:
-        assert self._server is not None and self._request is not None
+        assert self._server is not None
+        assert self._request is not None
         sock, request = self._server.sock, self._request
         if sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             return self._try_next()
@@ -194,9 +195,7 @@ class Connection:
         if self._server is None or self._over:
             return
         if self._body_left is not None:
-            if (
-                len(data) > self._body_left
-            ):  # a second request: this connection leads to the first one's host only
+            if len(data) > self._body_left:  # a second request: this connection leads to the first one's host only
                 return self.close()
             self._body_left -= len(data)
         self._server.outgoing += data
@@ -215,9 +214,7 @@ class Connection:
             self._client.outgoing += http.close_after(head) + self._response_head
             self._response_head = None
             return
-        if len(self._response_head) > http.HEAD_BYTES_MAX or (
-            self._server is not None and self._server.ended
-        ):
+        if len(self._response_head) > http.HEAD_BYTES_MAX or (self._server is not None and self._server.ended):
             self.close()
 
     def _receive(self, side: Side) -> bytes:

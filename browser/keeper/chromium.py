@@ -54,8 +54,8 @@ def _become(
         os.dup2(log_fd, 2)
         os.dup2(pipe_fd, 3)
         os.dup2(pipe_fd, 4)
-        os.execve(argv[0], list(argv), dict(environment))
-    except BaseException as error:
+        os.execve(argv[0], list(argv), dict(environment))  # noqa: S606 - a shell would stand between
+    except BaseException as error:  # noqa: BLE001 - a forked child must not return into its parent's code
         os.write(2, f"{argv[0]}: {error!r}\n".encode())
     finally:
         os._exit(127)

@@ -110,9 +110,7 @@ class Keeper:
     def __repr__(self) -> str:
         return f"<Keeper pid={self.pid} {'gone' if self.gone.done() else 'live'} {self.directory}>"
 
-    async def admit(
-        self, epoch: int, secret: str, until_ms: int, timeout_s: float = ADMIT_S_MAX
-    ) -> Admitted | Refused:
+    async def admit(self, epoch: int, secret: str, until_ms: int, timeout_s: float = ADMIT_S_MAX) -> Admitted | Refused:
         """Take the browser over for `epoch` (the present one or higher). When this answers `Admitted`, the
         client before is cut, its session torn down in Chromium, and egress is closed."""
         answer = await self._ask(timeout_s, op="admit", epoch=epoch, secret=secret, until_ms=until_ms)
@@ -342,9 +340,7 @@ async def _first_line(fd: int, timeout_s: float) -> bytes:
     """The first line, or all there is when that ends before one is whole."""
     reader = asyncio.StreamReader(limit=LINE_BYTES_MAX)
     protocol = asyncio.StreamReaderProtocol(reader)
-    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-        lambda: protocol, os.fdopen(fd, "rb", 0)
-    )
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, os.fdopen(fd, "rb", 0))
     try:
         return await asyncio.wait_for(_line_or_rest(reader), timeout_s)
     finally:

@@ -37,9 +37,7 @@ class Keeper:
     will.
     """
 
-    def __init__(
-        self, events: loop.Loop, config: Config, announce: Callable[[Mapping[str, object]], None]
-    ) -> None:
+    def __init__(self, events: loop.Loop, config: Config, announce: Callable[[Mapping[str, object]], None]) -> None:
         self._events = events
         self._config = config
         self._announce = announce
@@ -114,13 +112,9 @@ class Keeper:
             argv, {**config["environment"], "TMPDIR": temporary, tree.MARK: mark}
         )
         self._browser_start = tree.start_of(self._browser)
-        self._events.watch(
-            os.pidfd_open(self._browser), loop.READ, lambda _events: self._exited("browser_exited")
-        )
+        self._events.watch(os.pidfd_open(self._browser), loop.READ, lambda _events: self._exited("browser_exited"))
         self._events.watch(self._log_fd, loop.READ, lambda _events: self._read_log())
-        return Pipe(
-            self._events, pipe, self._may_pass, self._passed, closed=lambda: self._exited("browser_hung_up")
-        )
+        return Pipe(self._events, pipe, self._may_pass, self._passed, closed=lambda: self._exited("browser_hung_up"))
 
     def _start_guard(self) -> None:
         """A guard that dies is replaced: the page need not suffer for it, and the gap is a millisecond in
