@@ -49,7 +49,7 @@ class _Egress:
         order = json.loads(data)
         # Whatever a new order allows, nothing begun under the last one goes on.
         for connection in list(self._connections):
-            connection.close()
+            connection.cut()
         self._policy = Policy(order["allow_private"]) if order["open"] else None
         self._line.send(str(order["order"]).encode())
 
@@ -79,5 +79,5 @@ class _Egress:
         now_ms = linux.boot_ms()
         for connection in list(self._connections):
             if 0 < connection.give_up_at_ms <= now_ms:
-                connection.close()
+                connection.give_up()
         self._arm()
