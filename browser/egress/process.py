@@ -8,6 +8,7 @@ import socket
 
 from lessor.browser.egress.address import Policy
 from lessor.browser.egress.connection import Connection
+from lessor.browser.egress.peer import is_ours
 from lessor.browser.egress.resolver import Resolver
 from lessor.browser.keeper import linux, loop
 
@@ -58,7 +59,7 @@ class _Egress:
             client, _ = self._listener.accept()
         except OSError:
             return
-        if self._policy is None or len(self._connections) >= CONNECTIONS_MAX:
+        if self._policy is None or len(self._connections) >= CONNECTIONS_MAX or not is_ours(client):
             return client.close()
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
