@@ -26,15 +26,17 @@ def is_ours(client: socket.socket) -> bool:
     try:
         peer, own = client.getpeername()[1], client.getsockname()[1]
         try:
-            uid = _ask(peer, own)
+            uid = owner_by_kernel(peer, own)
         except OSError:
-            uid = _look_up(peer, own)
+            uid = owner_by_table(peer, own)
     except OSError:
         return False
     return uid == os.geteuid()
 
 
-def _ask(peer: int, own: int) -> int | None:
+def owner_by_kernel(peer: int, own: int) -> int | None:
+    """The uid at port `peer` of the connection with our port `own`; None when it has closed its socket. OSError when
+    there is no such connection, or the kernel does not answer such questions."""
     question = QUESTION.pack(
         *(QUESTION.size, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, 1, 0),
         *(socket.AF_INET, socket.IPPROTO_TCP, 0, 0, 0xFFFFFFFF),
@@ -52,7 +54,8 @@ def _ask(peer: int, own: int) -> int | None:
     return uid if inode else None  # closed by its owner, a socket counts as root's
 
 
-def _look_up(peer: int, own: int) -> int | None:
+def owner_by_table(peer: int, own: int) -> int | None:
+    """The same from /proc; None as well when there is no such connection."""
     address = b"%08X" % int.from_bytes(LOOPBACK, "little")
     for table, prefix in TABLES:
         wanted = b" %b%b:%04X %b%b:%04X " % (prefix, address, peer, prefix, address, own)

@@ -44,7 +44,7 @@ def test_kernel_and_table_agree_on_whose_a_connection_is(family: socket.AddressF
         sock, accepted = connect(listener, family)
         with sock, accepted:
             number = accepted.getpeername()[1]
-            assert peer._ask(number, own) == peer._look_up(number, own) == os.geteuid()
+            assert peer.owner_by_kernel(number, own) == peer.owner_by_table(number, own) == os.geteuid()
             assert peer.is_ours(accepted)
             sock.close()
             assert not peer.is_ours(accepted), "who has gone cannot be told"
@@ -57,7 +57,7 @@ def test_another_users_connection_is_not_ours() -> None:
             sock, accepted = connect(listener, socket.AF_INET)
         with sock, accepted:
             number = accepted.getpeername()[1]
-            assert peer._ask(number, own) == peer._look_up(number, own) == NOBODY
+            assert peer.owner_by_kernel(number, own) == peer.owner_by_table(number, own) == NOBODY
             assert not peer.is_ours(accepted)
 
 
