@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lessor.browser.arguments import chromium_arguments, chromium_environment
 from lessor.browser.keeper import ending
 from lessor.browser.keeper.link import Keeper, find
+from lessor.browser.keeper.remedy import remedy_for
 
 if TYPE_CHECKING:
     from lessor.browser.keeper.config import Config
@@ -26,12 +27,14 @@ FORBIDDEN_SWITCHES = ("--remote-debugging", "--user-data-dir", "--proxy-")
 
 
 class KeeperFailed(Exception):
-    """The browser did not come up; nothing of it is left. `log` is the tail of what it said."""
+    """The browser did not come up; nothing of it is left. `log` is the tail of what it said, `remedy` what to do
+    about it, as far as that is known."""
 
     def __init__(self, reason: str, log: str = "") -> None:
-        super().__init__(f"{reason}\n{log}".rstrip())
         self.reason = reason
         self.log = log
+        self.remedy = remedy_for(log)
+        super().__init__("\n".join(part.rstrip() for part in (reason, self.remedy, log) if part))
 
 
 @dataclass(frozen=True, slots=True)

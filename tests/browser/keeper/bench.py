@@ -49,7 +49,7 @@ class Bench:
             epoch=epoch,
             until_ms=linux.boot_ms() + ttl_ms,
             secret=SECRET,
-            sandbox=os.geteuid() != 0,
+            sandbox=changes.pop("sandbox", os.geteuid() != 0),
             **changes,
         )
 

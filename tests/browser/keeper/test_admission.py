@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -136,6 +137,15 @@ async def test_a_start_that_fails_leaves_nothing(bench: Bench) -> None:
     spec = bench.spec(chromium=bench.root / "no-such-browser")
     with pytest.raises(client.KeeperFailed, match="no-such-browser"):
         await client.launch(spec)
+    assert not spec.directory.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="others than root have a sandbox, where the machine lets them")
+async def test_a_start_that_fails_says_what_to_do(bench: Bench) -> None:
+    spec = bench.spec(sandbox=True)
+    with pytest.raises(client.KeeperFailed, match="run as another user") as failed:
+        await client.launch(spec)
+    assert failed.value.remedy
     assert not spec.directory.exists()
 
 

@@ -6,7 +6,7 @@ import asyncio
 import ctypes
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing, contextmanager
 
 import pytest
@@ -18,7 +18,7 @@ NOBODY = 65534
 
 
 @contextmanager
-def as_nobody() -> Iterator[None]:
+def as_nobody() -> Generator[None]:
     """Sockets made in here, by this thread, are another user's."""
     if os.geteuid() != 0:
         pytest.skip("only root can make another user's socket")
