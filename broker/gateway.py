@@ -162,9 +162,10 @@ class Gateway:
         slot = self._slot(message, asked, key, request)
         try:
             self._hand_over(asked, request, slot.answer, self._forwarder(message, subject, slot), deliver)
-        except Exception as error:  # noqa: BLE001 -- a dead mailbox is its supervisor's matter; the caller must not wait
+        except Exception as error:  # noqa: BLE001 -- a dead mailbox is its supervisor's matter; nobody waits for it
             # No traceback: renderers print locals, and the request is one.
-            log.error("a request could not be handed over", subject=subject, error=type(error).__name__)
+            why = type(error).__name__
+            log.error("a request could not be handed over", subject=subject, error=why)  # noqa: TRY400
             told = problem(Code.MOVED, "The profile is being moved: ask any host again.", retry_after_s=0.5)
             slot.answer(Refused(error=told))
 
