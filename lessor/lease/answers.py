@@ -5,9 +5,10 @@ from datetime import UTC, datetime
 
 from lessor.errors import Class, Code, Effect, Problem, problem
 from lessor.journal import LeaseState, Ledger
-from lessor.lease.verdict import Asked, Desk, Now, Remembered, Say, Verdict
+from lessor.lease.verdict import Asked, Desk, Now, PageOp, Remembered, Say, Verdict
+from lessor.messages.ids import Caller
 from lessor.messages.reply import LeaseView, Receipt, Refused, Reply
-from lessor.messages.request import LeaseRequest
+from lessor.messages.request import LeaseRequest, Observe
 
 
 def lease_view(ledger: Ledger, desk: Desk, now: Now) -> LeaseView | None:
@@ -54,9 +55,14 @@ def say(desk: Desk, asked: Asked, reply: Reply) -> Verdict:
     return Verdict(desk, replies=(Say(asked.slot, reply),))
 
 
-def remember(desk: Desk, request_id: str, reply: Reply) -> Desk:
-    """Keep the answer for a repeated request id, the oldest giving way (contract 8)."""
-    kept = (*desk.remembered, Remembered(request_id, reply))
+def identity(caller: Caller, op: PageOp) -> tuple[Caller, str, int, str, type, int | None]:
+    """What makes a request a repeat: its id alone would hand its answer to whoever guesses that."""
+    return caller, op.lease, op.claim, op.id, type(op), None if isinstance(op, Observe) else op.sequence
+
+
+def remember(desk: Desk, caller: Caller, op: PageOp, reply: Reply) -> Desk:
+    """Keep the answer for a repeat of the request, the oldest giving way (contract 8)."""
+    kept = (*desk.remembered, Remembered(identity(caller, op), reply))
     return replace(desk, remembered=kept[-desk.limits.remembered_max :])
 
 
@@ -76,7 +82,7 @@ def told_time(now: Now, at_ms: int) -> str:
 def not_found(desk: Desk) -> Problem:
     return problem(
         Code.NOT_FOUND,
-        f"There is no profile {desk.profile!r} for you: create it, or ask with its owner's credentials.",
+        f"There is no profile {desk.profile!r} for you: create it.",
     )
 
 

@@ -10,7 +10,7 @@ from lessor.findings import Away
 from lessor.journal import LeaseState, Ledger
 from lessor.lease import ending
 from lessor.lease.admit import bound_ms, holder, in_time, known, page_there
-from lessor.lease.answers import not_sent, refusal, remember, unknown_outcome, view_for
+from lessor.lease.answers import identity, not_sent, refusal, remember, unknown_outcome, view_for
 from lessor.lease.turn import next_turn
 from lessor.lease.verdict import (
     Again,
@@ -35,11 +35,12 @@ def ask(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
     """A page operation arrives, or comes to its turn."""
     op = asked.request
     assert isinstance(op, Act | Navigate | Observe)
+    repeat = identity(asked.caller, op)
     for kept in desk.remembered:
-        if kept.id == op.id:
+        if kept.asked == repeat:
             return Verdict(desk, replies=(Say(asked.slot, kept.reply),))
     current = desk.operation
-    if current is not None and current.op.id == op.id:
+    if current is not None and identity(current.asked.caller, current.op) == repeat:
         joined = replace(current, joined=(*current.joined, asked.slot))
         return Verdict(replace(desk, operation=joined))
     settled = _settled(ledger, desk, asked, now) if isinstance(op, Act) else None
@@ -212,7 +213,7 @@ def finish(
     """The operation is over: answer everyone who waits for it, then the next turn, or the end of the lease."""
     current = desk.operation
     assert current is not None
-    desk = replace(remember(desk, current.op.id, reply), operation=None)
+    desk = replace(remember(desk, current.asked.caller, current.op, reply), operation=None)
     replies = () if current.answered else tuple(Say(slot, reply) for slot in current.slots)
     after = next_turn(then(ledger, desk, now))
     if isinstance(current.op, Act):

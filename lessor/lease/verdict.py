@@ -80,7 +80,9 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    id: str
+    """An answer, and to what: the same id from anyone else, or on anything else, is another request."""
+
+    asked: tuple[Caller, str, int, str, type, int | None]
     reply: Reply
 
 
