@@ -60,5 +60,3 @@ async def plain(speak: Speak) -> Plain:
     made = await caller.profile("shop", "create")
     assert made["type"] == "profile", made
     return caller
-
-

@@ -72,9 +72,7 @@ class Page:
     async def aim(self, tab: str, revision: str, action: AnyAction, match: Match, deadline_ms: int) -> Target:
         return Target("button Place order", "fp", False, None)
 
-    async def dispatch(
-        self, tab: str, action: AnyAction, target: Target, deadline_ms: int
-    ) -> Sent | NotSent | Away:
+    async def dispatch(self, tab: str, action: AnyAction, target: Target, deadline_ms: int) -> Sent | NotSent | Away:
         await self.engine.passed()
         self.engine.clicks += 1
         return Sent(now_ms(), self.view())

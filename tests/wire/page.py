@@ -8,7 +8,7 @@ from typing import Literal, cast
 PAGE = (Path(__file__).parents[2] / "docs" / "wire.md").read_text()
 _FENCE = re.compile(r"^```json (request|reply)=(\S+)\n(.*?)\n```$", re.DOTALL | re.MULTILINE)
 _ANY_JSON = re.compile(r"^```json", re.MULTILINE)
-_ROW = re.compile(r"^\| `(\w+)` \| `(\w+)` \| `(\w+)` \| (yes|no) \| (kept|dropped|–) \| (.+) \|$", re.MULTILINE)
+_ROW = re.compile(r"^\| `(\w+)` \| `(\w+)` \| `(\w+)` \| (yes|no) \| (kept|dropped|\S) \| (.+) \|$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -48,4 +48,6 @@ def requests() -> dict[str, str]:
 
 
 def rows() -> list[Row]:
-    return [Row(code, class_, effect, again == "yes", *rest) for code, class_, effect, again, *rest in _ROW.findall(PAGE)]
+    return [
+        Row(code, class_, effect, again == "yes", *rest) for code, class_, effect, again, *rest in _ROW.findall(PAGE)
+    ]
