@@ -9,7 +9,7 @@ from lessor.journal import LeaseState, Ledger, fold
 from lessor.lease.recover import Found
 from lessor.messages.ids import ProfileKey
 from lessor.messages.record import Own
-from lessor.ports import BrokerAway, BrowserSpec, Chain, Landed, Session
+from lessor.ports import BrokerAway, BrowserSpec, Chain, Landed, Session, UnknownRecord
 
 TRIES_MAX = 3
 
@@ -41,7 +41,7 @@ class Activation:
         ports: Ports,
         key: ProfileKey,
         until_ms: int,
-        creator: Callable[[], str | None],
+        creator: str | None,
         on_gone: Callable[[str], None],
     ) -> None:
         self._ports, self._key, self._until_ms = ports, key, until_ms
@@ -54,6 +54,9 @@ class Activation:
                 result = await self._try()
             except BrokerAway:
                 return NotMine(problem(Code.BROKER_UNAVAILABLE, "The broker does not answer: ask again."))
+            except UnknownRecord:
+                newer = "The profile's journal is of a newer lessor: upgrade this host, or ask one that is."
+                return NotMine(problem(Code.UNSUPPORTED, newer))
             if result is not None:
                 return result
         return NotMine(problem(Code.MOVED, "Several hosts want this profile: ask again.", retry_after_s=0.5))
@@ -63,7 +66,7 @@ class Activation:
         refused = await self._refused(head)
         if refused is not None:
             return refused
-        principal = head.own.principal if head.own is not None else self._creator()
+        principal = head.own.principal if head.own is not None else self._creator
         own = Own(
             host=self._ports.host,
             incarnation=self._ports.incarnation,
@@ -89,7 +92,7 @@ class Activation:
     async def _refused(self, head: Chain) -> NotMine | None:
         own = head.own
         if own is None:
-            if self._creator() is not None:
+            if self._creator is not None:
                 return None
             missing = problem(Code.NOT_FOUND, f"There is no profile {self._key.profile!r} for you: create it.")
             return NotMine(missing)

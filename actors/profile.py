@@ -84,15 +84,18 @@ class ProfileActor(Process):
     # -- activation
 
     def begin(self) -> None:
-        activation = Activation(self.ports, self.key, self._until_ms, self._creator, self._hands.gone)
+        self._activate(None)
+
+    def _activate(self, creator: str | None) -> None:
+        activation = Activation(self.ports, self.key, self._until_ms, creator, self._hands.gone)
         self.perform(activation.run, self._activated)
 
     def _creator(self) -> str | None:
-        """Whoever is about to create the profile, if that is what we were woken for."""
-        for _, call in list(self._slots.values()):
-            if isinstance(call.request, CreateProfile):
-                return call.caller.principal
-        return None
+        """Whoever wants to create the profile, if that is among the calls that wait."""
+        creators = (
+            call.caller.principal for _, call in self._slots.values() if isinstance(call.request, CreateProfile)
+        )
+        return next(creators, None)
 
     def _activated(self, result: Activated | NotMine) -> None:
         if isinstance(result, NotMine):
@@ -105,6 +108,10 @@ class ProfileActor(Process):
         self._carry_out(recover(self._ledger, self._desk, self.ports.incarnation, result.found, self._now()))
 
     def _not_mine(self, result: NotMine) -> None:
+        creator = self._creator()
+        if result.problem.code is Code.NOT_FOUND and creator is not None:
+            self._activate(creator)
+            return
         for slot in list(self._slots):
             answer, call = self._slots.pop(slot)
             if result.host is not None:

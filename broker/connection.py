@@ -33,7 +33,8 @@ T = TypeVar("T")
 Deliver = Callable[[Msg], Awaitable[None]]
 log: Final[structlog.stdlib.BoundLogger] = structlog.get_logger("lessor.broker")
 
-_REFUSED: Final = re.compile(r'permissions violation for (publish|subscription) to "([^"]+)"', re.IGNORECASE)
+_REFUSED: Final = re.compile(r'permissions violation for (publish|subscription) to "([^"]+)"')
+"""The client hands the server's words on in lower case."""
 _AWAY: Final = (
     nats.errors.OutboundBufferLimitError,
     nats.errors.ConnectionClosedError,
@@ -107,7 +108,8 @@ class Connection:
         if self._deaf:
             return Silence.FORBIDDEN
         refused = asyncio.get_running_loop().create_future()
-        waiting = self._forbidden.setdefault(subject, set())
+        told_as = subject.lower()
+        waiting = self._forbidden.setdefault(told_as, set())
         waiting.add(refused)
         asking = self._start(self.client.request(subject, payload, timeout=timeout_s, headers=headers))
         try:
@@ -120,7 +122,7 @@ class Connection:
             refused.cancel()
             waiting.discard(refused)
             if not waiting:
-                self._forbidden.pop(subject, None)
+                self._forbidden.pop(told_as, None)
 
     async def publish(
         self, subject: str, payload: bytes, reply: str = "", headers: dict[str, str] | None = None
@@ -132,9 +134,7 @@ class Connection:
             return Silence.DISCONNECTED
         return None
 
-    def send(
-        self, subject: str, payload: bytes, reply: str = "", headers: dict[str, str] | None = None
-    ) -> None:
+    def send(self, subject: str, payload: bytes, reply: str = "", headers: dict[str, str] | None = None) -> None:
         """Publish from a callback on the loop, in the order of the calls. What cannot leave is dropped."""
         self._start(self.publish(subject, payload, reply, headers))
 
@@ -146,8 +146,9 @@ class Connection:
 
     async def subscribe(self, subject: str, deliver: Deliver, queue: str = "") -> Subscription:
         """`deliver` gets one message after another: it must only enqueue. Survives reconnects."""
-        subscribe = self.client.subscribe  # pyright: ignore[reportUnknownMemberType]  # one parameter is untyped
-        return await subscribe(subject, queue=queue, cb=deliver)
+        return await self.client.subscribe(  # pyright: ignore[reportUnknownMemberType]  # a parameter of no use here
+            subject, queue=queue, cb=deliver
+        )
 
     async def close(self) -> None:
         """Within 2 s: what is in the buffer is flushed when the broker is there."""
@@ -168,18 +169,23 @@ class Connection:
 
     async def on_error(self, error: Exception) -> None:
         """The client's error callback: names types and subjects, never payloads."""
-        told = _REFUSED.search(str(error))
+        told = _REFUSED.search(str(error).lower())
         if told is None:
             self._complain(error)
             return
         kind, subject = told.groups()
-        log.error("forbidden by the broker", kind=kind.lower(), subject=subject)
-        if kind.lower() == "publish":
-            for refused in self._forbidden.get(subject, ()):
-                if not refused.done():
-                    refused.set_result(None)
-        elif subject.startswith(f"{self.settings.inbox_prefix}."):
+        log.error("forbidden by the broker", kind=kind, subject=subject)
+        if kind == "publish":
+            self._tell(self._forbidden.get(subject, set()))
+        elif subject.startswith(f"{self.settings.inbox_prefix.lower()}."):
             self._deaf = True
+            for waiting in self._forbidden.values():
+                self._tell(waiting)
+
+    def _tell(self, waiting: set[asyncio.Future[None]]) -> None:
+        for refused in waiting:
+            if not refused.done():
+                refused.set_result(None)
 
     def _complain(self, error: Exception) -> None:
         """Once per outage and kind: a client that reconnects for ever would say it three times a second."""
@@ -195,8 +201,8 @@ class Connection:
         self.closed.set()
 
 
-async def open_connection(settings: Settings) -> Connection | Problem:
-    """Connect within 5 s, or say why not. Afterwards the client reconnects by itself for ever."""
+async def open_connection(settings: Settings, within_s: float = CONNECT_S_MAX) -> Connection | Problem:
+    """Connect in time, or say why not. Afterwards the client reconnects by itself for ever."""
     client = Client()
     connection = Connection(client, settings)
     refused = asyncio.get_running_loop().create_future()
@@ -218,15 +224,15 @@ async def open_connection(settings: Settings) -> Connection | Problem:
         )
     )
     try:
-        await asyncio.wait({connecting, refused}, timeout=CONNECT_S_MAX, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({connecting, refused}, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        if not connecting.done() or refused.done():
+        arrived = connecting.done() and not refused.done()
+        if not arrived:
             connecting.cancel()
+            await connection.close()
     if refused.done():
-        return problem(
-            Code.FORBIDDEN, "The broker refuses these credentials: correct them in the configuration."
-        )
-    if not connecting.done():
+        return problem(Code.FORBIDDEN, "The broker refuses these credentials: correct them in the configuration.")
+    if not arrived:
         cause = f" ({type(last[0]).__name__})" if last else ""
         return problem(
             Code.BROKER_UNAVAILABLE,
@@ -234,9 +240,7 @@ async def open_connection(settings: Settings) -> Connection | Problem:
             " start it, or correct the address.",
         )
     if failure := connecting.exception():
-        return problem(
-            Code.BROKER_UNAVAILABLE, f"Cannot connect to the broker: {failure}. Correct the settings."
-        )
+        return problem(Code.BROKER_UNAVAILABLE, f"Cannot connect to the broker: {failure}. Correct the settings.")
     return connection
 
 

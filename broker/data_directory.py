@@ -100,9 +100,7 @@ class DataDirectory:
         try:
             return self._read()
         except FileNotFoundError:
-            return _setup(
-                f"No broker was ever started in {self.path}: run `lessor up`, or name a broker's URL."
-            )
+            return _setup(f"No broker was ever started in {self.path}: run `lessor up`, or name a broker's URL.")
         except OSError as error:
             return _disk_problem(self.path, error)
 
@@ -112,9 +110,7 @@ class DataDirectory:
         if not self.config_file.exists() and any(
             entry.name not in ("broker.lock", "broker.json.new") for entry in self.path.iterdir()
         ):
-            return _setup(
-                f"{self.path} holds something else than a broker's data: choose a new or empty directory."
-            )
+            return _setup(f"{self.path} holds something else than a broker's data: choose a new or empty directory.")
         return None
 
     def _lock(self) -> int | Problem:
@@ -128,9 +124,7 @@ class DataDirectory:
                 if time.monotonic() >= until:
                     holder = os.pread(fd, 20, 0).decode().strip() or "unknown"
                     os.close(fd)
-                    return _setup(
-                        f"{self.path} is in use by process {holder}: use that broker, or stop it first."
-                    )
+                    return _setup(f"{self.path} is in use by process {holder}: use that broker, or stop it first.")
                 time.sleep(0.01)
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
@@ -141,9 +135,7 @@ class DataDirectory:
         try:
             return msgspec.json.decode(self.config_file.read_bytes(), type=Config)
         except msgspec.DecodeError as error:
-            return _setup(
-                f"{self.config_file} is not what lessor wrote ({error}): restore it, or use a new directory."
-            )
+            return _setup(f"{self.config_file} is not what lessor wrote ({error}): restore it, or use a new directory.")
 
     def _settle(self, kept: Config | None) -> Config:
         """Ports, name and token are kept; what says where the directory is follows it when it is moved."""

@@ -88,9 +88,7 @@ class Embedded:
         """Set when nats-server has ended, whoever ended it."""
 
     def __repr__(self) -> str:
-        state = (
-            "new" if self._process is None else f"pid {self._process.pid}, exit {self._process.returncode}"
-        )
+        state = "new" if self._process is None else f"pid {self._process.pid}, exit {self._process.returncode}"
         return f"Embedded({self._directory.path}, {state})"
 
     @property
@@ -130,14 +128,12 @@ class Embedded:
         if port := taken_port(config):
             return problem(
                 Code.SETUP_FAILED,
-                f"Another program listens on 127.0.0.1:{port}, this broker's port: end it, or change the port in"
-                f" {self._directory.config_file}.",
+                f"Another program listens on 127.0.0.1:{port}, this broker's port: end it, or change the port"
+                f" in {self._directory.config_file}.",
             )
         argv = [sys.executable, "-I", "-S", "-c", _SHIM, str(os.getpid()), str(binary)]
         argv += ["-c", str(self._directory.config_file)]
-        threading.Thread(
-            target=self._be_parent, args=(argv, lock_fd), name="broker-parent", daemon=True
-        ).start()
+        threading.Thread(target=self._be_parent, args=(argv, lock_fd), name="broker-parent", daemon=True).start()
         self._spawned.wait()
         if self._spawn_error is not None:
             return problem(
@@ -218,7 +214,7 @@ class _JetStreamInfo(msgspec.Struct):
 
 
 def syncs_always(monitoring: str) -> bool | None:
-    """Whether the server syncs every write, from its monitoring answer; None when that cannot be read. Blocking, 1 s."""
+    """Whether the server syncs every write, as its monitoring says; None: not readable. Blocks, 1 s."""
     host, _, port = monitoring.rpartition(":")
     peer = http.client.HTTPConnection(host, int(port), timeout=1)
     try:

@@ -1,4 +1,4 @@
-"""From subject to mailbox and back: decodes what arrives, hands it over, answers (architecture, One action, 1 and 2).
+"""From subject to mailbox and back: decode, hand over, answer (architecture, One action, steps 1 and 2).
 
 Handlers run on the event loop one after another and only enqueue. Payloads are never logged.
 """
@@ -6,6 +6,7 @@ Handlers run on the event loop one after another and only enqueue. Payloads are 
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Hashable
+from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -24,8 +25,6 @@ from lessor.messages.reply import Refused, Reply
 from lessor.messages.request import RUN_VERBS, VERBS, ListProfiles, PageRequest, RenewAll, Request
 from lessor.ports import Answer, Call, Clock, HostCall, RunCall
 
-INFLIGHT_MAX: Final = 1024
-PER_PROFILE_MAX: Final = 64
 HOPS_MAX: Final = 3
 PATIENCE_S_MAX: Final = 120.0
 STOP_S_MAX: Final = 5.0
@@ -35,10 +34,21 @@ Deliver = Callable[[Call], None]
 log: Final[structlog.stdlib.BoundLogger] = structlog.get_logger("lessor.broker")
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many requests may be in hand at once; what comes above is `overloaded`."""
+
+    inflight_max: int = 1024
+    per_profile_max: int = 64
+    """Per profile or run and caller, so that nobody can crowd the holder out."""
+    grace_s: float = 5.0
+    """How long behind its caller's patience an unanswered request still counts."""
+
+
 class Gateway:
     """One host's doors. `to_profile`, `to_runs`, `to_host` take a call and return at once: they only enqueue.
 
-    `open` and `shut` are `ports.Doors` and may be called from any thread; everything else belongs to the loop.
+    `open` and `shut` are `ports.Doors` and may be called from any thread; the rest belongs to the loop.
     """
 
     def __init__(
@@ -49,10 +59,7 @@ class Gateway:
         to_profile: Deliver,
         to_runs: Callable[[RunCall], None],
         to_host: Callable[[HostCall], None],
-        *,
-        version: str = "0.0.0",
-        inflight_max: int = INFLIGHT_MAX,
-        per_profile_max: int = PER_PROFILE_MAX,
+        limits: Limits = Limits(),  # immutable
     ) -> None:
         self._connection = connection
         self._host = host
@@ -60,10 +67,11 @@ class Gateway:
         self._to_profile = to_profile
         self._to_runs = to_runs
         self._to_host = to_host
-        self._room = Room(inflight_max, per_profile_max)
+        self._grace_s = limits.grace_s
+        self._room = Room(limits.inflight_max, limits.per_profile_max)
         self._loop = asyncio.get_running_loop()
         served = subjects.ANY_HOST | {"renew": subjects.renewals_of(host)}
-        self._registration = Registration(connection, version, host, served)
+        self._registration = Registration(connection, host, served)
         self._shared: list[Subscription] = []
         self._own: list[Subscription] = []
         self._routes: dict[tuple[ProfileKey, int], asyncio.Task[Subscription]] = {}
@@ -88,17 +96,17 @@ class Gateway:
 
     async def stop(self) -> bool:
         """Close all doors, wait 5 s at most for what is in hand; False when something was left unanswered."""
+        ends = self._loop.time() + STOP_S_MAX
         for key, epoch in list(self._routes):
             self._shut(key, epoch)
-        await self._unsubscribe(self._shared + self._own)
-        if self._shutting:
-            await asyncio.wait(self._shutting, timeout=STOP_S_MAX)
-        emptied = await self._room.emptied(STOP_S_MAX)
+        closing = {asyncio.ensure_future(self._unsubscribe(doors)) for doors in (self._shared, self._own)}
+        await asyncio.wait(closing | self._shutting, timeout=STOP_S_MAX)
+        emptied = await self._room.emptied(ends - self._loop.time())
         await self._connection.flush()
         return emptied
 
     def open(self, key: ProfileKey, principal: str, epoch: int, deliver: Deliver) -> str:
-        """The subscription goes out before any answer that names the route: both take the same way, in order."""
+        """The subscription goes out before any answer that names the route: they take the same way."""
         route = subjects.route(key, principal, epoch)
         self._loop.call_soon_threadsafe(self._open, key, epoch, f"{route}.*", deliver)
         return route
@@ -152,9 +160,7 @@ class Gateway:
             return
         key = _key(asked)
         if not self._room.take(key):
-            told = problem(
-                Code.OVERLOADED, "Too many requests are in hand: ask again later.", retry_after_s=0.5
-            )
+            told = problem(Code.OVERLOADED, "Too many requests are in hand: ask again later.", retry_after_s=0.5)
             self._refuse(message, asked, told)
             return
         slot = self._slot(message, asked, key, request)
@@ -193,7 +199,7 @@ class Gateway:
             self._room.give_back(key)
             counts.answered(time.monotonic_ns() - began_ns, error)
 
-        return Slot(self._connection, message.reply, self._patience_s(request), done)
+        return Slot(self._connection, message.reply, self._patience_s(request) + self._grace_s, done)
 
     def _patience_s(self, request: object) -> float:
         """How long the caller waits at most, by its budget or by its deadline on our clock."""
@@ -255,7 +261,7 @@ def _endpoint(asked: Asked) -> str:
 def _key(asked: Asked) -> Hashable:
     """Whose share of the room a request takes."""
     match asked:
-        case ToProfile(key=key) | ToRun(key=key):
-            return key
+        case ToProfile(caller=caller, key=key) | ToRun(caller=caller, key=key):
+            return caller, key
         case ToHost(caller=caller) | ToList(caller=caller):
             return caller

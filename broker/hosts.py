@@ -36,10 +36,10 @@ class StreamHosts:
         return f"StreamHosts({self._session}, sequence {self._sequence})"
 
     async def begin(self, session: HostSession) -> bool:
-        """Over an earlier session of the same boot at once: its process cannot hold the data directory any more.
+        """Over an earlier session of the same boot at once: its process has lost the data directory's lock.
 
-        Over one of another boot only when it is not beaten for two beats. Again with the same nonce: changes the state.
-        Raises BrokerAway after its bound (10 s).
+        Over one of another boot only when it is not beaten for two beats. Called again with the same
+        nonce it changes the state. Raises BrokerAway after its bound (10 s).
         """
         found = await self._stream.last(self._shard.host(session.host))
         if found is not None:
@@ -73,13 +73,13 @@ class StreamHosts:
                 if found is not None and not _is(found, session):
                     return False
                 expected = found.sequence if found else 0
-            elif asyncio.get_running_loop().time() >= until:
+            if asyncio.get_running_loop().time() >= until:
                 break
             await asyncio.sleep(backoff(attempt))
         raise BrokerAway(f"the session of {session.host} cannot be written")
 
     async def beat(self) -> int | None:
-        """Repeats itself until an attempt of its own is acknowledged, the session is seen lost, or its TTL has passed."""
+        """Repeated until an attempt is acknowledged, the session is seen lost, or its TTL has passed."""
         session = self._session
         for attempt in itertools.count():
             sent_ms = self._clock.now_ms()

@@ -1,7 +1,7 @@
-"""The few JetStream calls lessor makes, raw, because the client's own wrappers conflate the errors we must tell apart.
+"""The few JetStream calls lessor makes, raw: the client's wrappers conflate errors that must be told apart.
 
-Reads go to the stream's leader by `STREAM.MSG.GET`. `scan` may be answered by any replica: its callers check how far
-it reached.
+Reads go to the stream's leader by `STREAM.MSG.GET`. `scan` may be answered by any replica: its callers
+check how far it reached.
 """
 
 import asyncio
@@ -110,7 +110,7 @@ def backoff(attempt: int) -> float:
 
 
 class Stream:
-    """One stream by name. Writes answer with one attempt's outcome; reads repeat themselves until their bound."""
+    """One stream by name. A write is one attempt; reads repeat themselves until their bound."""
 
     def __init__(self, connection: Connection, name: str, read_s_max: float = READ_S_MAX) -> None:
         self.connection = connection
@@ -131,12 +131,12 @@ class Stream:
         return Ack(told.seq) if told.error is None else Refusal(told.error.err_code, told.error.description)
 
     async def last(self, subject: str) -> Stored | None:
-        """The last message of a subject or filter. Raises BrokerAway after its bound (10 s), like all reads."""
+        """The last message of a subject or filter. Raises BrokerAway after its bound, like all reads."""
         return await self._get({"last_by_subj": subject})
 
     async def last_sequence(self) -> int:
         """Where the whole stream ends now, as its leader says."""
-        async with _bound(self._read_s_max):
+        async with within(self._read_s_max):
             for attempt in itertools.count():
                 answer = await self.connection.request(f"$JS.API.STREAM.INFO.{self.name}", b"", READ_S)
                 if not isinstance(answer, Silence):
@@ -161,7 +161,7 @@ class Stream:
 
     async def _get(self, query: dict[str, str | int]) -> Stored | None:
         body = msgspec.json.encode(query)
-        async with _bound(self._read_s_max):
+        async with within(self._read_s_max):
             for attempt in itertools.count():
                 answer = await self.connection.request(f"$JS.API.STREAM.MSG.GET.{self.name}", body, READ_S)
                 if not isinstance(answer, Silence):
@@ -176,7 +176,7 @@ class Stream:
     async def scan(self, subject: str) -> list[Stored]:
         """All messages of a filter in order, as some replica has them now: one round trip per 16 MiB."""
         found: list[Stored] = []
-        async with _bound(self._read_s_max):
+        async with within(self._read_s_max):
             for attempt in itertools.count():
                 batch = _Batch(found)
                 if await batch.fetch(self, subject):
@@ -187,11 +187,12 @@ class Stream:
 
 
 class _Batch:
-    """One batched direct get. Messages arrive on an inbox; the last one is an end mark that says what is left."""
+    """One batched direct get: messages on an inbox, then an end mark that says what is left."""
 
     def __init__(self, found: list[Stored]) -> None:
         self._found = found
         self._begun_with = len(found)
+        self._previous = 0
         self._ended: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
     @property
@@ -223,17 +224,25 @@ class _Batch:
                 await subscription.unsubscribe()
 
     async def _take(self, message: Msg) -> None:
+        """Each names the one before it: a message the client dropped must not become a hole in a chain."""
+        if self._ended.done():
+            return
         headers = message.headers or {}
         status = headers.get("Status")
-        if status is None:
-            self._found.append(Stored(int(headers["Nats-Sequence"]), headers["Nats-Subject"], message.data))
-        elif not self._ended.done():
-            left = headers.get("Nats-Num-Pending", "0")
-            self._ended.set_result(status == "404" or (status == "204" and left == "0"))
+        if status == "404":
+            self._ended.set_result(True)
+        elif headers.get("Nats-Last-Sequence") != str(self._previous):
+            self._ended.set_result(False)
+        elif status is None:
+            self._previous = int(headers["Nats-Sequence"])
+            self._found.append(Stored(self._previous, headers["Nats-Subject"], message.data))
+        else:
+            self._ended.set_result(status == "204" and headers.get("Nats-Num-Pending") == "0")
 
 
 @asynccontextmanager
-async def _bound(seconds: float) -> AsyncGenerator[None, None]:
+async def within(seconds: float) -> AsyncGenerator[None, None]:
+    """`asyncio.timeout` that ends in BrokerAway."""
     try:
         async with asyncio.timeout(seconds):
             yield

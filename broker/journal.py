@@ -17,6 +17,7 @@ from lessor.broker.jetstream import (
     Stored,
     Stream,
     backoff,
+    within,
 )
 from lessor.broker.subjects import Shard
 from lessor.messages import wire
@@ -38,9 +39,10 @@ class _Nonce(msgspec.Struct):
 class StreamJournal:
     """`ports.Journal` on a stream. Needs nothing but the stream: safe to share between profiles."""
 
-    def __init__(self, stream: Stream, shard: Shard) -> None:
+    def __init__(self, stream: Stream, shard: Shard, replay_s_max: float = REPLAY_S_MAX) -> None:
         self._stream = stream
         self._shard = shard
+        self._replay_s_max = replay_s_max
 
     async def append(self, key: ProfileKey, message: Entry | Own, expected: int) -> Landed | Superseded:
         """Repeat the same bytes under the same expectation until the chain says landed or superseded.
@@ -68,7 +70,7 @@ class StreamJournal:
         raise AssertionError("unreachable")
 
     async def _whose(self, key: ProfileKey, refusal: Refusal, nonce: str) -> Landed | Superseded | None:
-        """Read the message a 10071 names. Mine: an earlier attempt landed. None: not readable now, still pending."""
+        """Read the message a 10071 names. Mine: an earlier attempt landed. None: still pending."""
         if refusal.last == 0:
             return Superseded(0)
         try:
@@ -85,22 +87,21 @@ class StreamJournal:
 
     async def head(self, key: ProfileKey) -> Chain:
         """Last sequence and `own`, read one after the other: a write in between shows only in `last`."""
-        own = await self._stream.last(self._shard.own(key))
-        last = await self._stream.last(self._shard.chain(key))
+        async with within(self._replay_s_max):
+            own = await self._stream.last(self._shard.own(key))
+            last = await self._stream.last(self._shard.chain(key))
         return _chain(([own] if own else []), last.sequence if last else 0)
 
     async def replay(self, key: ProfileKey, at_least: int) -> Chain:
-        """A reading that does not reach `at_least` came from a replica behind, and is made again until 10 s."""
-        until = asyncio.get_running_loop().time() + REPLAY_S_MAX
-        for attempt in itertools.count():
-            found = await self._stream.scan(self._shard.chain(key))
-            last = found[-1].sequence if found else 0
-            if last >= at_least:
-                return _chain(found, last)
-            if asyncio.get_running_loop().time() >= until:
-                break
-            await asyncio.sleep(backoff(attempt))
-        raise BrokerAway(f"the replay of {key} stays behind {at_least}")
+        """What does not reach `at_least` came from a replica behind: read again, for 10 s at most."""
+        async with within(self._replay_s_max):
+            for attempt in itertools.count():
+                found = await self._stream.scan(self._shard.chain(key))
+                last = found[-1].sequence if found else 0
+                if last >= at_least:
+                    return _chain(found, last)
+                await asyncio.sleep(backoff(attempt))
+        raise AssertionError("the bound ends it")
 
     async def owned_by(self, host: str) -> tuple[ProfileKey, ...]:
         owns = await self._owns(self._shard.owns)
@@ -110,13 +111,9 @@ class StreamJournal:
         return await self._owns(self._shard.owns_of(tenant))
 
     async def _owns(self, subjects: str) -> tuple[tuple[ProfileKey, Own], ...]:
-        """`own` subjects are rolled up, so a scan finds one message each; during a scan one may be seen twice."""
-        latest = {
-            self._shard.profile_of(stored.subject): stored for stored in await self._stream.scan(subjects)
-        }
-        return tuple(
-            (key, own) for key, stored in sorted(latest.items()) if (own := _own_or_none(stored)) is not None
-        )
+        """`own` is rolled up, so a scan finds one message each; one written meanwhile may be seen twice."""
+        latest = {self._shard.profile_of(stored.subject): stored for stored in await self._stream.scan(subjects)}
+        return tuple((key, own) for key, stored in sorted(latest.items()) if (own := _own_or_none(stored)) is not None)
 
 
 def _chain(found: list[Stored], last: int) -> Chain:

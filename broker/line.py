@@ -16,18 +16,15 @@ class BrokerLine:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def ask(
-        self, subject: str, request: Request[Reply], timeout_s: float
-    ) -> AnyReply | Problem | Silence:
-        """DISCONNECTED, FORBIDDEN and NO_RESPONDERS: nobody got it. TIMEOUT: it may have been, or may yet be, executed.
+    async def ask(self, subject: str, request: Request[Reply], timeout_s: float) -> AnyReply | Problem | Silence:
+        """DISCONNECTED, FORBIDDEN, NO_RESPONDERS: nobody got it. TIMEOUT: it may yet be executed.
 
-        A Problem never came from an owner: `too_large` was not sent, `output_invalid` is an answer that cannot be read.
+        A Problem never came from an owner: `too_large` and `invalid_request` were not sent,
+        `output_invalid` is an answer that cannot be read.
         """
         body = wire.encode(request)
         if len(body) > wire.REQUEST_BYTES_MAX:
-            return problem(
-                Code.TOO_LARGE, f"The request has {len(body)} bytes; send at most {wire.REQUEST_BYTES_MAX}."
-            )
+            return problem(Code.TOO_LARGE, f"The request has {len(body)} bytes; send at most {wire.REQUEST_BYTES_MAX}.")
         try:
             answer = await self._connection.request(subject, body, timeout_s)
         except nats.errors.BadSubjectError:

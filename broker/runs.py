@@ -20,7 +20,7 @@ _NONCE: Final = "Lessor-Nonce"
 
 
 class StreamRuns:
-    """`ports.Runs` on the shard's stream. Every write carries a nonce, by which an unclear answer is resolved."""
+    """`ports.Runs` on the shard's stream. A write carries a nonce, by which an unclear answer is resolved."""
 
     def __init__(self, stream: Stream, shard: Shard, clock: Clock, write_s_max: float = WRITE_S_MAX) -> None:
         self._stream = stream
@@ -40,9 +40,7 @@ class StreamRuns:
         try:
             record = wire.decode(found.data, RunRecord)
         except msgspec.ValidationError:
-            return problem(
-                Code.UNSUPPORTED, f"The record of run {key} is of a newer lessor: upgrade this one."
-            )
+            return problem(Code.UNSUPPORTED, f"The record of run {key} is of a newer lessor: upgrade this one.")
         return RunReading(run=key.run, revision=found.sequence, record=record, read_ms=read_ms)
 
     async def write(self, key: RunKey, record: RunRecord, revision: int) -> int | Problem | None:
@@ -73,7 +71,7 @@ class StreamRuns:
         )
 
     async def _mine(self, key: RunKey, revision: int, nonce: str) -> int | None:
-        """The first write behind `revision` won; it was mine if it carries my nonce, even if others followed."""
+        """The first write behind `revision` won: mine if it carries my nonce, even if others followed."""
         won = await self._stream.after(self._shard.run(key), revision)
         if won is not None and f"{_NONCE}: {nonce}\r\n".encode() in won.headers:
             return won.sequence

@@ -49,7 +49,7 @@ class _Ping(msgspec.Struct):
 
 
 async def check_server(connection: Connection, monitoring: str | None = None) -> ServerReport | Problem:
-    """Version, JetStream and `sync_interval: always`. `monitoring` is the server's `host:port` for HTTP, if known."""
+    """Version, JetStream and `sync_interval: always`. `monitoring`: `host:port` of its HTTP, if known."""
     version = connection.client.connected_server_version
     if (version.major, version.minor) < VERSION_MIN:
         return problem(
@@ -68,8 +68,8 @@ async def check_server(connection: Connection, monitoring: str | None = None) ->
         )
     if synced is None:
         unverified.append(
-            "Whether the broker runs with `sync_interval: always` cannot be seen from here: name its monitoring"
-            " address, or see to it yourself."
+            "Whether the broker runs with `sync_interval: always` cannot be seen from here: name its"
+            " monitoring address, or see to it yourself."
         )
     told = f"{version.major}.{version.minor}.{version.patch}"
     return ServerReport(version=told, unverified=tuple(unverified))
@@ -79,13 +79,9 @@ async def _jetstream(connection: Connection) -> Problem | None:
     answer = await connection.request("$JS.API.INFO", b"", ASK_S)
     match answer:
         case Silence.NO_RESPONDERS:
-            return problem(
-                Code.SETUP_FAILED, "The broker runs without JetStream: enable it for this account."
-            )
+            return problem(Code.SETUP_FAILED, "The broker runs without JetStream: enable it for this account.")
         case Silence.FORBIDDEN:
-            return problem(
-                Code.FORBIDDEN, "The broker forbids `$JS.API.>`: allow a host's user to publish there."
-            )
+            return problem(Code.FORBIDDEN, "The broker forbids `$JS.API.>`: allow a host's user to publish there.")
         case Silence():
             return problem(Code.BROKER_UNAVAILABLE, "The broker does not answer: try again.")
         case _:
@@ -93,9 +89,7 @@ async def _jetstream(connection: Connection) -> Problem | None:
     told = msgspec.json.decode(answer.data, type=_Account).error
     if told is None:
         return None
-    return problem(
-        Code.SETUP_FAILED, f"JetStream cannot be used ({told.description}): enable it for this account."
-    )
+    return problem(Code.SETUP_FAILED, f"JetStream cannot be used ({told.description}): enable it for this account.")
 
 
 async def _synced(connection: Connection, monitoring: str | None, unverified: list[str]) -> bool | None:
@@ -109,7 +103,5 @@ async def _synced(connection: Connection, monitoring: str | None, unverified: li
     if told.data is None or told.data.config is None:
         return None
     if told.server.cluster:
-        unverified.append(
-            "Only one server of the cluster told its sync interval: see to the others yourself."
-        )
+        unverified.append("Only one server of the cluster told its sync interval: see to the others yourself.")
     return told.data.config.sync_always

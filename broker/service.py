@@ -1,9 +1,10 @@
 """Registration with the NATS services API (ADR-32): `$SRV.PING`, `$SRV.INFO` and `$SRV.STATS` answer.
 
-Our own few lines, because the client's endpoints measure until their handler returns: ours only enqueues, and what
-an operator wants to see is how long callers waited for their answer.
+Our own few lines, because the client's endpoints measure until their handler returns: ours only
+enqueues, and what an operator wants to see is how long callers waited for their answer.
 """
 
+import importlib.metadata
 import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -51,12 +52,12 @@ class Counts:
 class Registration:
     """One host's presence under `$SRV`. `endpoints` maps a name to the subject it serves."""
 
-    def __init__(self, connection: Connection, version: str, host: str, endpoints: Mapping[str, str]) -> None:
+    def __init__(self, connection: Connection, host: str, endpoints: Mapping[str, str]) -> None:
         self._connection = connection
         self._identity = {
             "name": NAME,
             "id": secrets.token_hex(8),
-            "version": version,
+            "version": _version(),
             "metadata": {"host": host},
         }
         self._started = datetime.now(UTC).isoformat().replace("+00:00", "Z")
@@ -84,3 +85,11 @@ class Registration:
             body["endpoints"] = [counts.told() for counts in self.counts.values()]
         if message.reply:
             await self._connection.publish(message.reply, msgspec.json.encode(body))
+
+
+def _version() -> str:
+    """As the services API wants it: three numbers. A checkout that is not installed has none."""
+    try:
+        return ".".join(importlib.metadata.version("lessor").split(".")[:3])
+    except importlib.metadata.PackageNotFoundError:
+        return "0.0.0"

@@ -12,9 +12,6 @@ from lessor.errors import Code, problem
 from lessor.messages import wire
 from lessor.messages.reply import Refused, Reply
 
-GRACE_S: Final = 5.0
-"""How long behind its caller's patience a slot still counts; then its answer is given up as lost."""
-
 log: Final[structlog.stdlib.BoundLogger] = structlog.get_logger("lessor.broker")
 
 
@@ -56,17 +53,20 @@ class Room:
 
 
 class Slot:
-    """One caller's answer: called once, from any thread; a second call is ignored. `forward` is an answer too."""
+    """One caller's answer, from any thread: the first call counts, passing on included.
+
+    It takes room until then, or until `counts_s` have passed.
+    """
 
     def __init__(
-        self, connection: Connection, reply_to: str, patience_s: float, done: Callable[[str | None], None]
+        self, connection: Connection, reply_to: str, counts_s: float, done: Callable[[str | None], None]
     ) -> None:
         self._connection = connection
         self._reply_to = reply_to
         self._done: Callable[[str | None], None] | None = done
         self._answered = False
         self._loop = asyncio.get_running_loop()
-        self._timer = self._loop.call_later(patience_s + GRACE_S, self._expire)
+        self._timer = self._loop.call_later(counts_s, self._expire)
 
     def answer(self, reply: Reply) -> None:
         error = str(reply.error.code) if isinstance(reply, Refused) else None

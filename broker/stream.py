@@ -1,4 +1,4 @@
-"""The one stream of a shard: made when absent, checked when present, refused when it is not what lessor needs."""
+"""The one stream of a shard: made when absent, checked when present, refused when it is another's."""
 
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ REQUIRED: Final[dict[str, Any]] = {
     "allow_direct": True,
     "allow_msg_ttl": True,
 }
-"""Nothing is ever dropped to make room (`discard: new`): a full store refuses, and an act is then refused too."""
+"""Nothing is dropped to make room (`discard: new`): a full store refuses, and so the act is refused."""
 
 
 class _Error(msgspec.Struct):
@@ -39,25 +39,23 @@ class _Info(msgspec.Struct):
 
 
 async def open_stream(connection: Connection, shard: Shard, replicas: int = 1) -> Stream | Problem:
-    """The shard's stream, ready for use. `replicas` counts only when it is made (1 embedded, 3 on a cluster)."""
+    """The shard's stream, ready for use. `replicas` (1 embedded, 3 on a cluster) counts when it is made."""
     info = await _ask(connection, f"$JS.API.STREAM.INFO.{shard.stream}", {})
     if isinstance(info, _Info) and info.error is not None and info.error.err_code == _NOT_FOUND:
-        info = await _ask(
-            connection, f"$JS.API.STREAM.CREATE.{shard.stream}", _wanted(connection, shard, replicas)
-        )
+        info = await _ask(connection, f"$JS.API.STREAM.CREATE.{shard.stream}", _wanted(connection, shard, replicas))
     if isinstance(info, Problem):
         return info
     if info.error is not None:
         return problem(
             Code.SETUP_FAILED,
-            f"The broker does not give us stream {shard.stream} ({info.error.description}): enable JetStream for this"
-            " account and allow it to make the stream.",
+            f"The broker does not give us stream {shard.stream} ({info.error.description}): enable JetStream"
+            " for this account and allow it to make the stream.",
         )
     if wrong := _differences(info.config, shard):
         return problem(
             Code.SETUP_FAILED,
-            f"Stream {shard.stream} exists with other settings ({', '.join(wrong)}): use another broker or account, or"
-            " mend the stream.",
+            f"Stream {shard.stream} exists with other settings ({', '.join(wrong)}): use another broker or"
+            " account, or mend the stream.",
         )
     return Stream(connection, shard.stream)
 
@@ -80,9 +78,7 @@ async def _ask(connection: Connection, subject: str, body: dict[str, Any]) -> _I
     answer = await connection.request(subject, msgspec.json.encode(body) if body else b"", API_S)
     match answer:
         case Silence.NO_RESPONDERS:
-            return problem(
-                Code.SETUP_FAILED, "The broker runs without JetStream: enable it for this account."
-            )
+            return problem(Code.SETUP_FAILED, "The broker runs without JetStream: enable it for this account.")
         case Silence.FORBIDDEN:
             return problem(Code.FORBIDDEN, f"The broker forbids {subject}: allow this user to publish there.")
         case Silence():

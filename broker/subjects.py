@@ -126,7 +126,7 @@ def _names(*tokens: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Subjects and names of one stream. Everything below one chain is written under `chain(key)` as filter."""
+    """Subjects and names of one stream. What a profile writes expects by the filter `chain(key)`."""
 
     number: int = 0
 

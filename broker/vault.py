@@ -1,4 +1,4 @@
-"""Sealed state in a JetStream object store: immutable, under unique names, read back before it counts (contract 25)."""
+"""Sealed state in a JetStream object store: immutable, uniquely named, read back (contract 25)."""
 
 import asyncio
 import base64
@@ -29,7 +29,7 @@ _AWAY: Final = (nats.errors.Error, nats.js.errors.Error, TimeoutError, OSError)
 
 
 class ObjectVault:
-    """`ports.Vault`. Names are `<tenant>/<profile>/<anything>`; the store keeps them as base64, so none can escape."""
+    """`ports.Vault`. Names are `<tenant>/<profile>/<anything>`; base64 in the store, so none escapes."""
 
     def __init__(self, connection: Connection, store: ObjectStore, bucket: str) -> None:
         self._connection = connection
@@ -67,7 +67,7 @@ class ObjectVault:
         await self._connection.request(f"$JS.API.STREAM.PURGE.OBJ_{self._bucket}", body, CALL_S_MAX)
 
     async def names(self, key: ProfileKey) -> tuple[str, ...]:
-        """All objects of one profile, sorted. One question to the broker for all names, so for sweeps only."""
+        """All objects of one profile, sorted. Asks the broker for all names: for sweeps only."""
         prefix = f"{key.tenant}/{key.profile}/"
         return tuple(sorted(name for name in await self._all() if name.startswith(prefix)))
 
@@ -107,19 +107,21 @@ async def open_vault(connection: Connection, shard: Shard, replicas: int = 1) ->
             store = await _bounded(jetstream.object_store(shard.bucket), CALL_S_MAX)
         except nats.js.errors.BucketNotFoundError:
             config = ObjectStoreConfig(bucket=shard.bucket, replicas=replicas)
-            create = jetstream.create_object_store  # pyright: ignore[reportUnknownMemberType]  # untyped options
-            store = await _bounded(create(shard.bucket, config), CALL_S_MAX)
+            making = jetstream.create_object_store(  # pyright: ignore[reportUnknownMemberType]  # untyped options
+                shard.bucket, config
+            )
+            store = await _bounded(making, CALL_S_MAX)
     except (BrokerAway, *_AWAY) as error:
         return problem(
             Code.SETUP_FAILED,
-            f"The broker does not give us object store {shard.bucket} ({error}): enable JetStream for this account and"
-            " allow it to make the bucket.",
+            f"The broker does not give us object store {shard.bucket} ({error}): enable JetStream for this"
+            " account and allow it to make the bucket.",
         )
     return ObjectVault(connection, store, shard.bucket)
 
 
 async def _bounded(work: Coroutine[Any, Any, T], seconds: float) -> T:
-    """As a task of its own, since the client can swallow a cancellation. Raises BrokerAway, or what says more."""
+    """As a task of its own: the client can swallow a cancellation. Raises BrokerAway, or what says more."""
     task = asyncio.ensure_future(work)
     try:
         await asyncio.wait({task}, timeout=seconds)

@@ -1,5 +1,7 @@
 """Where things lie and whom to talk to. Everything has a default; the environment and the caller override."""
 
+import hashlib
+import platform
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +23,12 @@ def name_of(text: str, default: str) -> str:
 
 def default_data_dir() -> Path:
     return Path(platformdirs.user_data_dir("lessor"))
+
+
+def default_host(data_dir: Path) -> str:
+    """One name per machine and data directory: two hosts of one name fence each other."""
+    digest = hashlib.sha256(str(data_dir).encode()).hexdigest()[:6]
+    return name_of(f"{platform.node()[:40]}-{digest}", f"host-{digest}")
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +65,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
             nats_url=environment.get("LESSOR_URL"),
             nats_token=environment.get("LESSOR_TOKEN"),
             nats_credentials=Path(credentials) if credentials else None,
-            host=name_of(environment.get("LESSOR_HOST", ""), "host-1"),
+            host=name_of(environment.get("LESSOR_HOST", ""), default_host(chosen.absolute())),
             chromium=Path(chromium) if chromium else None,
         )

@@ -45,16 +45,26 @@ log = structlog.get_logger("lessor.runtime")
 T = TypeVar("T")
 
 DRAIN_S_MAX = 45.0
-BrowserMaker = Callable[[Config, Clock], Awaitable[Browser | Problem]]
+BrowserMaker = Callable[[Config], Awaitable[Browser | Problem]]
 
 
-async def chromium(config: Config, clock: Clock) -> Browser | Problem:
+async def chromium(config: Config) -> Browser | Problem:
     """The real engine: needs the `host` extra."""
     try:
-        from lessor.browser.engine import open_engine
+        from lessor.browser.engine import Engine, Settings
+        from lessor.browser.live import live_directory
     except ImportError as error:
         return problem(Code.SETUP_FAILED, f"A host needs more than a worker ({error}): pip install 'lessor[host]'.")
-    return await open_engine(config, clock)
+    sandbox = os.geteuid() != 0 if config.sandbox is None else config.sandbox
+    settings = Settings(
+        live=config.live_dir or live_directory(config.host, config.data_dir),
+        keys=config.data_dir / "keys",
+        chromium=config.chromium,
+        sandbox=sandbox,
+        warm_max=config.limits.warm_max,
+        warm_s=config.limits.warm_s,
+    )
+    return Engine(settings)
 
 
 def settings_of(config: Config, endpoint: Endpoint | None, name: str) -> Settings:
@@ -94,6 +104,7 @@ class Host:
         self._supervisor: pykka.ActorRef[Any] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._again: asyncio.Task[None] | None = None
+        self._watch: asyncio.Task[None] | None = None
         self._closing = False
 
     def __repr__(self) -> str:
@@ -114,10 +125,18 @@ class Host:
         self._loop = asyncio.get_running_loop()
         self._stack.callback(_lock(self.config))
         self._broker = await self._reach()
-        made = await self._make_browser(self.config, self.clock)
+        made = await self._make_browser(self.config)
         self._browser = _value(made)
         self._stack.push_async_callback(self._browser.close)
         await self._begin()
+        self._watch = asyncio.get_running_loop().create_task(self._watch_connection())
+
+    async def _watch_connection(self) -> None:
+        """The client reconnects by itself; it gives up only when its credentials are withdrawn."""
+        await self._broker.connection.closed.wait()
+        if not self._closing:
+            self.why = problem(Code.FORBIDDEN, "The broker has withdrawn the host's credentials: mend them, restart.")
+            self.failed.set()
 
     async def _reach(self) -> _Broker:
         connection = _value(await open_connection(settings_of(self.config, self._endpoint, f"host {self.config.host}")))
@@ -210,9 +229,10 @@ class Host:
 
     async def _stop_actors(self) -> None:
         supervisor, self._supervisor = self._supervisor, None
-        await self._gateway.stop()
         if supervisor is not None and supervisor.is_alive():
             supervisor.tell(Stop())
+        # The actors answer what they still hold; then the doors close behind it.
+        await self._gateway.stop()
         await self._io.close()
 
     async def drain(self, timeout_s: float = DRAIN_S_MAX) -> bool:
@@ -228,8 +248,9 @@ class Host:
     async def close(self) -> None:
         """Stop serving. Pages that were not drained stay with their keepers, until a host or their deadline."""
         self._closing = True
-        if self._again is not None:
-            self._again.cancel()
+        for task in (self._again, self._watch):
+            if task is not None:
+                task.cancel()
         if self._supervisor is not None:
             await self._stop_actors()
             with contextlib.suppress(BrokerAway, TimeoutError):

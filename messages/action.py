@@ -82,6 +82,11 @@ class Element(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where harmless; never of password or one-time-code fields."""
 
 
+Notices = tuple[str, ...]
+"""What happened to the tab since it was last looked at and no page shows: dialogs answered by policy, popups,
+documents refused. At most 16 of at most 300 characters; what they quote of a page is untrusted, like its text."""
+
+
 class Observation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A bounded view of one tab: text <= 256 KiB, <= 256 elements, names <= 1 KiB (encoded bytes)."""
 
@@ -95,6 +100,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Interactive elements on the page, seen or not; `truncated` is true when anything was left out."""
     text_total: int = 0
     """Length of the readable text in UTF-8 bytes before it was cut."""
+    notices: Notices = ()
 
 
 class PageView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -105,3 +111,4 @@ class PageView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     revision: Revision
     status: int | None = None
     """HTTP status of the document, when there was one."""
+    notices: Notices = ()

@@ -8,6 +8,7 @@ simulator runs the same code.
 from dataclasses import replace
 from typing import assert_never
 
+from lessor.errors import Code, problem
 from lessor.journal import Ledger
 from lessor.lease import (
     acquire,
@@ -76,7 +77,7 @@ def decide(ledger: Ledger, desk: Desk, event: Event, now: Now) -> Verdict:
         case RunsRead():
             return acquire.runs_read(ledger, desk, event, now)
         case Started():
-            return starting.started(desk, event, now)
+            return starting.started(ledger, desk, event, now)
         case StartFailed():
             return starting.failed(ledger, desk, event, now)
         case GrantLanded():
@@ -156,7 +157,8 @@ def _browser(ledger: Ledger, desk: Desk, event: BrowserGone | Extended, now: Now
         return Verdict(replace(desk, keeper_until_ms=event.until_ms))
     start, held = desk.start, ledger.lease
     if start is not None and start.instance == event.instance:
-        return starting.drop(desk, now)
+        died = problem(Code.BROWSER_GONE, "The browser died while it was started: acquire again.")
+        return starting.drop(ledger, desk, died, now)
     if held is None or held.phase == "closed" or held.instance != event.instance:
         return Verdict(desk)
     desk = replace(desk, browser="gone")

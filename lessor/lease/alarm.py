@@ -24,7 +24,7 @@ def alarm_ms(ledger: Ledger, desk: Desk) -> int | None:
     if desk.operation is not None:
         moments += _operation_moments(desk.operation)
     if desk.start is not None:
-        moments += [desk.start.answer_by_ms] if desk.start.waiters else [desk.start.hold_until_ms]
+        moments += starting.moments(desk, desk.start)
     moments += [place.answer_by_ms if place.asked else place.kept_until_ms for place in desk.queue]
     moments += [_late_ms(asked) for asked in (*desk.closers, *desk.questions)]
     if desk.retry_ms is not None:

@@ -119,6 +119,8 @@ def _settled(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Say | None:
         return _settled_by_key(ledger, desk, asked, op, now)
     if act.intent is None:
         return refusal(ledger, desk, asked, not_sent(op.sequence, act.why), now)
+    if op.claim < act.intent.claim:
+        return None  # Its successor's act: the fence answers.
     if act.intent.payload_hash != payload_hash(op):
         conflict = problem(
             Code.SEQUENCE_CONFLICT,

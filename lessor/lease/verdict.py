@@ -73,7 +73,6 @@ class Start:
     instance: str
     deadline_unix_ms: int
     waiters: tuple[Asked, ...]
-    answer_by_ms: int
     started: "Started | None" = None
     hold_until_ms: int = 0
 
@@ -214,7 +213,11 @@ class SealLanded:
 
 @dataclass(frozen=True, slots=True)
 class Killed:
+    """Answer to `KillBrowser`; `gone_ms` None: not confirmed in time."""
+
     gone_ms: int | None
+    instance: str | None = None
+    """Which browser; None: the current lease's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,10 @@ def test_every_write_is_synced_and_nothing_is_open_to_others(broker: Embedded, d
     endpoint = started(broker)
 
     assert syncs_always(endpoint.monitoring) is True
-    assert (directory.stat().st_mode & 0o777, (directory / "broker.json").stat().st_mode & 0o777) == (0o700, 0o600)
+    assert (directory.stat().st_mode & 0o777, (directory / "broker.json").stat().st_mode & 0o777) == (
+        0o700,
+        0o600,
+    )
     assert endpoint.token not in Path(f"/proc/{broker.pid}/cmdline").read_text()
     assert endpoint.token not in repr(endpoint)
 
@@ -88,7 +91,7 @@ def test_a_directory_of_something_else_is_left_alone(directory: Path) -> None:
     (directory / "thesis.txt").write_text("mine")
 
     assert "something else" in refused(Embedded(directory))
-    assert ["thesis.txt"] == [entry.name for entry in directory.iterdir()]
+    assert [entry.name for entry in directory.iterdir()] == ["thesis.txt"]
 
 
 def test_a_file_in_its_place_is_refused(directory: Path) -> None:
@@ -132,7 +135,10 @@ def test_it_outlives_the_thread_that_started_it(broker: Embedded) -> None:
 
 def test_f01_no_broker_outlives_its_program(directory: Path) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(directory)], stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": "."}
+        [sys.executable, "-c", PROGRAM, str(directory)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": "."},
     ) as program:
         assert program.stdout
         server = os.pidfd_open(int(program.stdout.readline()))

@@ -1,4 +1,4 @@
-"""What every `ports.Hosts` promises: a session that lapsed is never revived (architecture, Journal and fence)."""
+"""What every `ports.Hosts` promises: a lapsed session is never revived (architecture, Journal and fence)."""
 
 import asyncio
 

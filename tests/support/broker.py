@@ -5,7 +5,7 @@ import itertools
 import socket
 import subprocess
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -106,7 +106,7 @@ class FaultyStream(Stream):
 
 
 @contextmanager
-def configured_server(directory: Path, settings: dict[str, object]) -> Iterator[Endpoint]:
+def configured_server(directory: Path, settings: dict[str, object]) -> Generator[Endpoint, None, None]:
     """A nats-server with settings of the test's own, as an operator would run it."""
     binary = find_server()
     assert binary is not None
@@ -127,8 +127,8 @@ def configured_server(directory: Path, settings: dict[str, object]) -> Iterator[
         server.terminate()
 
 
-async def until(condition: Callable[[], Awaitable[bool]], within_s: float = 5.0) -> None:
-    """Ask again and again until it holds."""
+async def until(condition: Callable[[], bool], within_s: float = 5.0) -> None:
+    """Look again on every turn of the loop until it holds."""
     async with asyncio.timeout(within_s):
-        while not await condition():
-            await asyncio.sleep(0.02)
+        while not condition():  # noqa: ASYNC110  # there is no event to wait for
+            await asyncio.sleep(0.001)
