@@ -39,22 +39,33 @@ from lessor.config import Config
 from lessor.errors import Code, LessorError, Problem, error_of, problem
 from lessor.ids import fresh_id
 from lessor.messages.record import HostSession
-from lessor.ports import BrokerAway, Browser, Clock
+from lessor.ports import BrokerAway, Browser
 
 log = structlog.get_logger("lessor.runtime")
 T = TypeVar("T")
 
 DRAIN_S_MAX = 45.0
-BrowserMaker = Callable[[Config, Clock], Awaitable[Browser | Problem]]
+BrowserMaker = Callable[[Config], Awaitable[Browser | Problem]]
 
 
-async def chromium(config: Config, clock: Clock) -> Browser | Problem:
+async def chromium(config: Config) -> Browser | Problem:
     """The real engine: needs the `host` extra."""
     try:
-        from lessor.browser.engine import open_engine
+        from lessor.browser.engine import Engine, Settings
+        from lessor.browser.live import live_directory
     except ImportError as error:
         return problem(Code.SETUP_FAILED, f"A host needs more than a worker ({error}): pip install 'lessor[host]'.")
-    return await open_engine(config, clock)
+    sandbox = os.geteuid() != 0 if config.sandbox is None else config.sandbox
+    settings = Settings(
+        live=config.live_dir or live_directory(config.host, config.data_dir),
+        keys=config.data_dir / "keys",
+        secrets=config.data_dir / "secrets",
+        chromium=config.chromium,
+        sandbox=sandbox,
+        warm_max=config.limits.warm_max,
+        warm_s=config.limits.warm_s,
+    )
+    return Engine(settings)
 
 
 def settings_of(config: Config, endpoint: Endpoint | None, name: str) -> Settings:
@@ -115,7 +126,7 @@ class Host:
         self._loop = asyncio.get_running_loop()
         self._stack.callback(_lock(self.config))
         self._broker = await self._reach()
-        made = await self._make_browser(self.config, self.clock)
+        made = await self._make_browser(self.config)
         self._browser = _value(made)
         self._stack.push_async_callback(self._browser.close)
         await self._begin()

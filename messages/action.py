@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from lessor.messages.ids import RequestKey, StepId
+from lessor.messages.ids import Name, RequestKey, StepId
 
 Match = Literal["target", "page"]
 """What must be unchanged since the revision for an act to go ahead."""
@@ -25,10 +25,15 @@ class Click(Action, frozen=True, kw_only=True, tag="click"):
 
 
 class Type(Action, frozen=True, kw_only=True, tag="type"):
-    """Replace the element's text. Password and one-time-code fields refuse a typed value."""
+    """Replace the element's text. Password and one-time-code fields take only a `secret`: a name at the host."""
 
     ref: Reference
-    text: Text
+    text: Text = ""
+    secret: Name | None = None
+
+    def __post_init__(self) -> None:
+        if self.secret is not None and self.text:
+            raise ValueError("a type action has a text or a secret, not both")
 
 
 class Select(Action, frozen=True, kw_only=True, tag="select"):
@@ -82,6 +87,11 @@ class Element(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where harmless; never of password or one-time-code fields."""
 
 
+Notices = tuple[str, ...]
+"""What happened to the tab since it was last looked at and no page shows: dialogs answered by policy, popups,
+documents refused. At most 16 of at most 300 characters; what they quote of a page is untrusted, like its text."""
+
+
 class Observation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A bounded view of one tab: text <= 256 KiB, <= 256 elements, names <= 1 KiB (encoded bytes)."""
 
@@ -95,6 +105,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Interactive elements on the page, seen or not; `truncated` is true when anything was left out."""
     text_total: int = 0
     """Length of the readable text in UTF-8 bytes before it was cut."""
+    notices: Notices = ()
 
 
 class PageView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -105,3 +116,4 @@ class PageView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     revision: Revision
     status: int | None = None
     """HTTP status of the document, when there was one."""
+    notices: Notices = ()

@@ -39,6 +39,8 @@ from lessor.messages.request import Act, Close
 
 SEAL_RETRY_FACTOR_MAX = 16
 KILL_RETRY_MS = 500
+GUARD_MS = 2000
+"""How long after a keeper's deadline its guard needs at most."""
 
 
 def begin(ledger: Ledger, desk: Desk, reason: str, seal: bool, now: Now, run_revision: int | None = None) -> Verdict:
@@ -188,7 +190,9 @@ def killed(ledger: Ledger, desk: Desk, event: Killed, now: Now) -> Verdict:
     held = ledger.lease
     if held is None or desk.ending != "killing" or event.instance not in (None, held.instance):
         return Verdict(desk)
-    if event.gone_ms is None:
+    # Nobody can confirm it: by then its keeper's deadline has ended it. That frees the profile, but no
+    # look-up's `not_sent` ever counts on it (contract 13).
+    if event.gone_ms is None and now.ms <= desk.keeper_until_ms + GUARD_MS:
         return Verdict(replace(desk, retry_ms=now.ms + KILL_RETRY_MS))
     closed = LeaseClosed(
         lease=held.id,

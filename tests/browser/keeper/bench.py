@@ -101,8 +101,7 @@ class Site:
                 self.changed.notify_all()
             page = b"<title>site</title><p>hello"
             writer.write(
-                b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: %d\r\n\r\n%b"
-                % (len(page), page)
+                b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: %d\r\n\r\n%b" % (len(page), page)
             )
             await writer.drain()
         except (OSError, asyncio.IncompleteReadError):
@@ -138,9 +137,7 @@ class RawClient:
     def send(self, message: dict[str, object]) -> None:
         payload = json.dumps(message, separators=(",", ":")).encode()
         length = len(payload)
-        short = (
-            bytes((0x81, 0x80 | length)) if length < 126 else bytes((0x81, 0xFE)) + length.to_bytes(2, "big")
-        )
+        short = bytes((0x81, 0x80 | length)) if length < 126 else bytes((0x81, 0xFE)) + length.to_bytes(2, "big")
         self.writer.write(short + b"\0\0\0\0" + payload)  # a mask of zeros changes nothing
 
     async def receive(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:

@@ -55,9 +55,7 @@ async def test_queued_clicks_of_a_lower_epoch_never_land_after_the_higher_is_adm
     old.send({"id": 3, "method": "Page.enable", "sessionId": session})
     expression = f"document.documentElement.innerHTML = {COUNTING!r}; clicks = [];"
     expression += "addEventListener('mousedown', () => clicks.push(Date.now()))"
-    old.send(
-        {"id": 4, "method": "Runtime.evaluate", "params": {"expression": expression}, "sessionId": session}
-    )
+    old.send({"id": 4, "method": "Runtime.evaluate", "params": {"expression": expression}, "sessionId": session})
     await old.receive(lambda message: message.get("id") == 4)
     for number in range(5, 5 + 2 * CLICKS):
         kind = "mousePressed" if number % 2 else "mouseReleased"

@@ -72,9 +72,7 @@ async def test_it_is_closed_by_default(bench: Bench, site: Site, playwright: Pla
     assert not site.requests
 
 
-async def test_pages_and_tunnels_pass_when_it_is_open(
-    bench: Bench, site: Site, playwright: Playwright
-) -> None:
+async def test_pages_and_tunnels_pass_when_it_is_open(bench: Bench, site: Site, playwright: Playwright) -> None:
     keeper = await bench.launch()
     browser = await playwright.chromium.connect_over_cdp((await bench.admit(keeper)).ws_url)
     await keeper.egress(1, True, [site.authority])

@@ -82,8 +82,7 @@ def test_a_forwarded_request_loses_its_hop_by_hop_headers() -> None:
     )
     assert (request.host, request.port, request.body_bytes) == ("a.example", 8080, 5)
     assert request.head == (
-        b"POST /x?y=http://z/ HTTP/1.1\r\nHost: a.example:8080\r\n"
-        b"Content-Length: 5\r\nConnection: close\r\n\r\n"
+        b"POST /x?y=http://z/ HTTP/1.1\r\nHost: a.example:8080\r\nContent-Length: 5\r\nConnection: close\r\n\r\n"
     )
 
 

@@ -1,0 +1,259 @@
+"""Acting on a tab: a dry run that touches nothing, then one input, dispatched once (contract 8; architecture, One
+action)."""
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from lessor.browser.door import Failed
+from lessor.browser.keeper.linux import boot_ms
+from lessor.browser.keys import chord, writes
+from lessor.browser.observe import remember
+from lessor.browser.tab import Tab, World
+from lessor.browser.views import REFERENCE, REVISION, Reading, document_of
+from lessor.errors import Code, Problem, problem
+from lessor.messages.action import AnyAction, Match, Observation, Press, Type
+from lessor.ports import Away, NotSent, Sent, Target
+
+AIM_MS_MAX = 5000
+LOOK_MS_MAX = 2000
+SETTLE_MS_MAX = 2000
+
+AIM = "aim"
+UNTOUCHED = ("Cannot find context", "Could not find object", "uniqueContextId not found")
+
+OBSTACLES = {
+    "removed": (Code.ELEMENT_NOT_FOUND, "The element is not on the page any more: observe again."),
+    "hidden": (Code.ELEMENT_NOT_FOUND, "The element cannot be seen: observe again."),
+    "disabled": (Code.ELEMENT_NOT_FOUND, "The element is disabled: do what enables it first."),
+    "covered": (Code.ELEMENT_NOT_FOUND, "Something covers the element: close or scroll it away first."),
+    "no_such_option": (Code.ELEMENT_NOT_FOUND, "The list has no such option: name one by label or value."),
+    "secret": (
+        Code.ACTION_NOT_ALLOWED,
+        "Password and one-time-code fields take a secret reference, no typed value.",
+    ),
+    "not_secret": (Code.ACTION_NOT_ALLOWED, "A secret goes into password and one-time-code fields only."),
+    "not_editable": (Code.ACTION_NOT_ALLOWED, "The element takes no text: choose a text field."),
+    "not_a_list": (Code.ACTION_NOT_ALLOWED, "The element has no options: choose a list, or click."),
+    "one_option_only": (Code.ACTION_NOT_ALLOWED, "The list takes one option: name one."),
+    "not_checkable": (Code.ACTION_NOT_ALLOWED, "The element cannot be checked: choose a check box or a radio button."),
+    "radio_stays_on": (Code.ACTION_NOT_ALLOWED, "A radio button is not turned off: check another one of its group."),
+}
+CHANGED = problem(Code.PAGE_CHANGED, "The page changed under the reference: observe again and decide again.")
+NO_ELEMENT = problem(Code.ELEMENT_NOT_FOUND, "That revision shows no such element: observe and use its references.")
+NO_KEY = problem(Code.INVALID_REQUEST, "There is no such key: use names like Enter, ArrowDown, a, Control+a.")
+
+
+class _Aimed(msgspec.Struct):
+    obstacle: str | None
+    role: str
+    name: str
+    fingerprint: str
+    digest: str
+
+
+class _Begun(msgspec.Struct):
+    obstacle: str | None = None
+    next: str = ""
+    x: float = 0.0
+    y: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """Where the input goes: a handle in the isolated world of one document, so never to another node."""
+
+    place: str | World
+    fingerprint: str
+    secret: str | None = field(default=None, repr=False)
+    """The value behind a secret reference: it goes from the host's store into the field, and nowhere else."""
+
+
+async def aim(tab: Tab, revision: str, action: AnyAction, match: Match, deadline_ms: int) -> Target | Problem | Away:
+    """Present, visible, enabled, uncovered, unchanged since that revision? Answers at once and within 5 s."""
+    deadline_ms = min(deadline_ms, boot_ms() + AIM_MS_MAX)
+    shown = REVISION.fullmatch(revision)
+    if shown is None:
+        return CHANGED
+    if isinstance(action, Press) and chord(action.key) is None:
+        return NO_KEY
+    if action.ref is None:
+        return await _aim_at_page(tab, revision, action, match, deadline_ms)
+    ref = REFERENCE.fullmatch(action.ref)
+    expected = None if ref is None else tab.memory.fingerprint(revision, int(ref[1]), ref[2])
+    if ref is None or expected is None:
+        current = await _document(tab, deadline_ms)
+        return CHANGED if isinstance(current, str) and current != shown[1] else NO_ELEMENT
+    node = await _resolve(tab, int(ref[1]), deadline_ms)
+    if node is None:
+        current = await _document(tab, deadline_ms)
+        if isinstance(current, str):
+            return CHANGED if current != shown[1] else _obstacle("removed")
+        return tab.unanswered(current)
+    if isinstance(node, (Failed, Away)):
+        return tab.unanswered(node)
+    found = await tab.read_node("act.aim", node, _plain(action), deadline_ms)
+    if isinstance(found, (Failed, Away)):
+        return tab.unanswered(found)
+    if document_of(found.loader) != shown[1]:
+        return CHANGED
+    return _judge(found, revision, expected, match, node)
+
+
+async def _aim_at_page(
+    tab: Tab, revision: str, action: AnyAction, match: Match, deadline_ms: int
+) -> Target | Problem | Away:
+    """A key for what has the focus, or scrolling of the page itself."""
+    world = await tab.world(deadline_ms)
+    found = world if isinstance(world, Away) else await tab.read("act.aim", deadline_ms, None, _plain(action))
+    if isinstance(found, (Failed, Away)):
+        return tab.unanswered(found)
+    if document_of(found.loader) != revision.partition(".")[0]:
+        return CHANGED
+    assert isinstance(world, World)
+    return _judge(found, revision, None, match, world)
+
+
+def _judge(found: Reading, revision: str, expected: str | None, match: Match, place: str | World) -> Target | Problem:
+    aimed = msgspec.json.decode(found.strings[0], type=_Aimed)
+    if aimed.obstacle is not None:
+        return _obstacle(aimed.obstacle)
+    is_changed = aimed.digest != revision.partition(".")[2]
+    if expected not in (None, aimed.fingerprint) or (match == "page" and is_changed):
+        return CHANGED
+    described = f"{aimed.role} {aimed.name!r}" if aimed.name else aimed.role
+    return Target(described, aimed.fingerprint, is_changed, Aim(place, aimed.fingerprint))
+
+
+async def dispatch(tab: Tab, action: AnyAction, target: Target, deadline_ms: int) -> Sent | NotSent | Away:
+    """The one input, once; then settle and look.
+
+    A last look in the page comes first, in the same task as whatever is no input event; what it refuses was not
+    sent. From the first event on, only an acknowledgement of the browser makes it `Sent`."""
+    given = target.token
+    assert isinstance(given, Aim)
+    away = tab.door.away
+    if away is not None:
+        return NotSent("The connection to the browser had ended before.")
+    sent_ms = boot_ms()
+    begun = await _begin(tab, action, given, deadline_ms)
+    if isinstance(begun, (NotSent, Away)):
+        return begun
+    inputs = _inputs(tab, action, begun, given.secret)
+    if inputs:
+        answers = await asyncio.gather(*(tab.door.through(each, deadline_ms) for each in inputs))
+        for answer in answers:
+            if isinstance(answer, (Away, Failed)):
+                return tab.door.away or Away.SILENT
+    page = await _finish(tab, action, given, deadline_ms)
+    return page if isinstance(page, NotSent) else Sent(sent_ms, page)
+
+
+async def _begin(tab: Tab, action: AnyAction, aim: Aim, deadline_ms: int) -> _Begun | NotSent | Away:
+    if isinstance(aim.place, World):
+        handle: dict[str, object] = {"value": None}
+        place = {"uniqueContextId": aim.place.unique}
+    else:
+        handle = {"objectId": aim.place}
+        place = {"objectId": aim.place}
+    answer = await tab.call(
+        "Runtime.callFunctionOn",
+        deadline_ms,
+        functionDeclaration="(...given) => lessor.act.begin(...given)",
+        arguments=[handle, {"value": _plain(action)}, {"value": aim.fingerprint}],
+        returnByValue=True,
+        **place,
+    )
+    if isinstance(answer, Away):
+        return answer
+    if isinstance(answer, Failed):
+        is_untouched = any(words in answer.message for words in UNTOUCHED)
+        return NotSent("The document was gone before the input.") if is_untouched else Away.SILENT
+    try:
+        begun = msgspec.json.decode(answer["result"]["value"], type=_Begun)
+    except (KeyError, TypeError, msgspec.DecodeError):
+        return Away.SILENT
+    return begun if begun.obstacle is None else NotSent(_why_not(begun.obstacle))
+
+
+def _inputs(tab: Tab, action: AnyAction, begun: _Begun, secret: str | None) -> list[Coroutine[Any, Any, Any]]:
+    """The events that follow, written one behind the other without waiting in between."""
+    send = tab.cdp.send
+    match begun.next, action:
+        case "press", _:
+            at = {"x": begun.x, "y": begun.y}
+            button = {**at, "button": "left", "clickCount": 1}
+            return [
+                send("Input.dispatchMouseEvent", {"type": "mouseMoved", **at}),
+                send("Input.dispatchMouseEvent", {"type": "mousePressed", "buttons": 1, **button}),
+                send("Input.dispatchMouseEvent", {"type": "mouseReleased", "buttons": 0, **button}),
+            ]
+        case "text", Type(text=text):
+            return [send("Input.insertText", {"text": text if secret is None else secret})]
+        case "delete", _:
+            return [tab.page.keyboard.press("Delete")]
+        case "keys", Press(key=key):
+            return [tab.page.keyboard.press(key)]
+        case _:
+            return []
+
+
+async def _finish(tab: Tab, action: AnyAction, aim: Aim, deadline_ms: int) -> Observation | NotSent | None:
+    """Settle: two animation frames without a change of the tree or 100 ms, and the end of a navigation that began;
+    2 s at most. Then look."""
+    until_ms = min(deadline_ms, boot_ms() + SETTLE_MS_MAX)
+    if isinstance(aim.place, World):
+        found = await tab.read("act.finish", until_ms, None, None)
+    else:
+        found = await tab.read_node("act.finish", aim.place, _plain(action), until_ms)
+    if isinstance(found, Reading):
+        match found.strings[0]:
+            case "missed":
+                return NotSent("Another element moved under the pointer: the press was stopped before the page had it.")
+            case "missed_late":
+                tab.notices.add("another element moved under the pointer; the press was stopped")
+            case "not_taken":
+                tab.notices.add("the element did not take the state that was asked for")
+    if tab.is_loading or not isinstance(found, Reading):
+        await tab.until(lambda: not tab.is_loading, until_ms)
+        found = await tab.read("observe", min(deadline_ms, boot_ms() + LOOK_MS_MAX))
+    return remember(tab, found) if isinstance(found, Reading) else None
+
+
+async def _resolve(tab: Tab, backend_node: int, deadline_ms: int) -> str | Failed | Away | None:
+    """A handle of the node in the isolated world; None when there is no such node."""
+    world = await tab.world(deadline_ms)
+    if isinstance(world, Away):
+        return world
+    tab.release(AIM)
+    answer = await tab.call(
+        "DOM.resolveNode", deadline_ms, backendNodeId=backend_node, executionContextId=world.number, objectGroup=AIM
+    )
+    if isinstance(answer, Failed):
+        return None
+    return answer if isinstance(answer, Away) else str(answer["object"]["objectId"])
+
+
+async def _document(tab: Tab, deadline_ms: int) -> str | Failed | Away:
+    found = await tab.read("act.which", deadline_ms)
+    return document_of(found.loader) if isinstance(found, Reading) else found
+
+
+def _plain(action: AnyAction) -> dict[str, object]:
+    """The action as the page's world takes it; `typed`: it writes the caller's characters."""
+    plain: dict[str, object] = msgspec.to_builtins(action)
+    if isinstance(action, Press):
+        plain["typed"] = writes(action.key)
+    return plain
+
+
+def _obstacle(word: str) -> Problem:
+    code, message = OBSTACLES[word]
+    return problem(code, message)
+
+
+def _why_not(word: str) -> str:
+    return "The element changed since the dry run." if word == "changed" else OBSTACLES[word][1]

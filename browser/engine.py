@@ -1,0 +1,237 @@
+"""The engine: starts browsers, finds them again after a restart, confirms their end (ports.Browser)."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from playwright.async_api import Page, Playwright, StorageState, async_playwright
+
+from lessor.browser import state
+from lessor.browser.connection import Connection, connect
+from lessor.browser.door import Failed
+from lessor.browser.find import find_chromium
+from lessor.browser.keeper import client
+from lessor.browser.keeper.client import Admitted, Gone, Keeper, KeeperFailed, KeeperSpec
+from lessor.browser.keeper.linux import boot_ms
+from lessor.browser.keyring import Keyring
+from lessor.browser.live import Live
+from lessor.browser.origins import Origins
+from lessor.browser.pool import WARM_EPOCH, Pool
+from lessor.browser.secretstore import Secrets
+from lessor.browser.session import LiveSession, whose
+from lessor.errors import Code, Problem, problem
+from lessor.ports import Away, BrowserSpec
+
+START_MS_MAX = 10_000
+DRIVER_S_MAX = 10.0
+WARM_MARGIN_S = 15.0
+NOT_STARTED = problem(Code.ENDPOINT_UNREACHABLE, "The browser did not start: acquire again.")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`live` is best in memory (`live.live_directory`); `keys` and `secrets` are private directories.
+
+    `chromium` None: look for one.
+    """
+
+    live: Path
+    keys: Path
+    secrets: Path
+    chromium: Path | None = None
+    sandbox: bool = os.geteuid() != 0
+    warm_max: int = 1
+    warm_s: float = 60.0
+
+
+class Engine:
+    """One per host. Opens its directories and its Playwright driver with the first browser. Belongs to the loop."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._live = Live(settings.live)
+        self._keyring = Keyring(settings.keys)
+        self._secrets = Secrets(settings.secrets)
+        self._pool = Pool(self._launch_warm, settings.warm_max, settings.warm_s)
+        self._opening = asyncio.Lock()
+        self._secret: str | None = None
+        self._playwright: Playwright | None = None
+        self._sessions: set[LiveSession] = set()
+
+    def __repr__(self) -> str:
+        return f"<Engine {len(self._sessions)} live, {self._pool!r}>"
+
+    async def start(self, spec: BrowserSpec, on_gone: Callable[[], None]) -> LiveSession | Problem:
+        """A browser with the sealed state in it, guarded, on an empty page. A failure leaves nothing behind."""
+        deadline_ms = min(boot_ms() + START_MS_MAX, spec.until_ms)
+        restored: StorageState | None = None
+        if spec.sealed is not None:
+            unsealed = await state.unseal(spec.sealed, whose(spec, spec.generation), self._keyring)
+            if isinstance(unsealed, Problem):
+                return unsealed
+            restored = unsealed
+        keeper = await self._keeper(spec)
+        if isinstance(keeper, Problem):
+            return keeper
+        try:
+            session = await self._furnish(spec, keeper, restored, on_gone, deadline_ms)
+        except BaseException:
+            await asyncio.shield(self._drop(keeper, spec.epoch))
+            raise
+        if isinstance(session, LiveSession):
+            return session
+        await self._drop(keeper, spec.epoch)
+        return session if isinstance(session, Problem) else NOT_STARTED
+
+    async def find(self, spec: BrowserSpec, on_gone: Callable[[], None]) -> LiveSession | None:
+        """The page of a keeper that outlived its host. A browser that cannot be taken over whole is ended."""
+        await self._open()
+        deadline_ms = min(boot_ms() + START_MS_MAX, spec.until_ms)
+        keeper = await client.find(self._live.directory(spec.instance))
+        if keeper is None:
+            return None
+        connection = await self._connect(spec, keeper, deadline_ms)
+        if isinstance(connection, Connection):
+            page = await _page_of(connection, spec.target, deadline_ms)
+            session = self._session(spec, keeper, connection, on_gone)
+            session.is_adopted = True
+            if (
+                page is not None
+                and await session.open(page, deadline_ms) is None
+                and await self._open_egress(spec, keeper, connection)
+            ):
+                self._sessions.add(session)
+                return session
+            await session.leave()
+        await self._drop(keeper, spec.epoch)
+        return None
+
+    async def confirm_gone(self, instance: str) -> int | None:
+        """Boot ms since when that browser is known not to run; 0: since before this boot. None: it may, or this host
+        knows nothing of it."""
+        await self._open()
+        return await asyncio.to_thread(self._live.gone_ms, instance)
+
+    async def close(self) -> None:
+        """Let go of live browsers, end warm ones and the driver."""
+        await self._pool.end()
+        await asyncio.gather(*(session.leave() for session in self._sessions))
+        self._sessions.clear()
+        if self._playwright is not None:
+            stopping = asyncio.ensure_future(self._playwright.stop())
+            await asyncio.wait({stopping}, timeout=DRIVER_S_MAX)
+            self._playwright = None
+
+    async def _open(self) -> Playwright:
+        """Directories, swept, and the driver; once."""
+        async with self._opening:
+            if self._secret is None:
+                self._secret = await asyncio.to_thread(self._live.open)
+            if self._playwright is None:
+                self._playwright = await async_playwright().start()
+            return self._playwright
+
+    async def _keeper(self, spec: BrowserSpec) -> Keeper | Problem:
+        await self._open()
+        keeper = self._pool.take()
+        if keeper is not None:
+            await asyncio.to_thread(self._live.name, keeper.directory, spec.instance)
+            return keeper
+        try:
+            return await self._launch(self._live.directory(spec.instance), spec.epoch, spec.until_ms)
+        except KeeperFailed as failure:
+            return problem(Code.ENDPOINT_UNREACHABLE, f"The browser did not start ({failure.reason}): acquire again.")
+        except FileNotFoundError:
+            return problem(Code.SETUP_FAILED, "There is no Chromium here: install chromium or chromium-headless-shell.")
+
+    async def _launch(self, directory: Path, epoch: int, until_ms: int) -> Keeper:
+        chromium = self._settings.chromium or await asyncio.to_thread(find_chromium)
+        if chromium is None:
+            raise FileNotFoundError("chromium")
+        assert self._secret is not None
+        spec = KeeperSpec(
+            directory=directory,
+            chromium=chromium,
+            epoch=epoch,
+            until_ms=until_ms,
+            secret=self._secret,
+            sandbox=self._settings.sandbox,
+        )
+        return await client.launch(spec)
+
+    async def _launch_warm(self) -> Keeper:
+        until_ms = boot_ms() + round((self._settings.warm_s + WARM_MARGIN_S) * 1000)
+        return await self._launch(self._live.warm(), WARM_EPOCH, until_ms)
+
+    async def _connect(self, spec: BrowserSpec, keeper: Keeper, deadline_ms: int) -> Connection | Failed | Away:
+        """Admission, then the connection. A page that is stuck in its predecessor's input is not taken over."""
+        assert self._secret is not None
+        assert self._playwright is not None
+        admitted = await keeper.admit(spec.epoch, self._secret, spec.until_ms)
+        if not isinstance(admitted, Admitted):
+            return Failed(admitted.reason)
+        if not admitted.is_drained:
+            return Failed("not drained")
+        origins = Origins(spec.origins)
+        return await connect(self._playwright, admitted.ws_url, origins, deadline_ms, strict=spec.strict)
+
+    async def _furnish(
+        self,
+        spec: BrowserSpec,
+        keeper: Keeper,
+        restored: StorageState | None,
+        on_gone: Callable[[], None],
+        deadline_ms: int,
+    ) -> LiveSession | Problem | Failed | Away:
+        connection = await self._connect(spec, keeper, deadline_ms)
+        if not isinstance(connection, Connection):
+            return connection
+        if restored is not None:
+            refused = await state.restore(connection.context, restored, connection.door, deadline_ms)
+            if refused is not None:
+                return refused
+        session = self._session(spec, keeper, connection, on_gone)
+        refused = await session.open(connection.context.pages[0], deadline_ms)
+        if refused is not None or not await self._open_egress(spec, keeper, connection):
+            await session.leave()
+            return refused or NOT_STARTED
+        self._sessions.add(session)
+        return session
+
+    async def _open_egress(self, spec: BrowserSpec, keeper: Keeper, connection: Connection) -> bool:
+        return await keeper.egress(spec.epoch, True, connection.guard.origins.authorities()) is True
+
+    def _session(
+        self, spec: BrowserSpec, keeper: Keeper, connection: Connection, on_gone: Callable[[], None]
+    ) -> LiveSession:
+        return LiveSession(spec, keeper, connection, self._keyring, self._secrets, on_gone, self._killed)
+
+    def _killed(self, session: LiveSession, gone_ms: int) -> None:
+        self._sessions.discard(session)
+        self._live.bury(session.instance, gone_ms)
+        self._pool.closed()
+
+    async def _drop(self, keeper: Keeper, epoch: int) -> None:
+        """End a browser that nobody got."""
+        answer = await keeper.kill(epoch)
+        await keeper.close()
+        if isinstance(answer, Gone):
+            with contextlib.suppress(OSError):
+                await asyncio.to_thread(self._live.bury, keeper.directory.name, answer.gone_at_ms)
+
+
+async def _page_of(connection: Connection, target: str | None, deadline_ms: int) -> Page | None:
+    """The page with that target id; order and openers are not to be relied on after a takeover."""
+    for page in connection.context.pages:
+        cdp = await connection.door.through(connection.context.new_cdp_session(page), deadline_ms)
+        if isinstance(cdp, (Failed, Away)):
+            continue
+        info = await connection.door.through(cdp.send("Target.getTargetInfo"), deadline_ms)
+        if not isinstance(info, (Failed, Away)) and target in (None, info["targetInfo"]["targetId"]):
+            connection.door.start(cdp.detach())
+            return page
+        connection.door.start(cdp.detach())
+    return None

@@ -1,0 +1,55 @@
+"""The gate for documents: every address is checked before its request leaves (contract, Pages).
+
+One interception on the browser's own protocol session sees the documents of all tabs, popups and frames, each
+redirect hop of them included, from a new target's first request on. Whatever is paused when the connection ends goes
+on to the egress process, which is closed by then."""
+
+from collections import OrderedDict
+from typing import Any
+
+from playwright.async_api import CDPSession
+
+from lessor.browser.door import Door, Failed
+from lessor.browser.keeper.linux import boot_ms
+from lessor.browser.origins import Origins
+from lessor.ports import Away
+
+REFUSALS_MAX = 64
+VERDICT_MS_MAX = 5000
+
+
+class Guard:
+    """`strict`: what the documents load is held to the same origins."""
+
+    def __init__(self, cdp: CDPSession, origins: Origins, door: Door, *, strict: bool) -> None:
+        self.origins = origins
+        self._cdp = cdp
+        self._door = door
+        self._strict = strict
+        self._refused: OrderedDict[str, str] = OrderedDict()
+
+    async def stand(self, deadline_ms: int) -> Failed | Away | None:
+        """Take up position; None when the guard stands. No request may leave before."""
+        self._cdp.on("Fetch.requestPaused", self._on_paused)
+        pattern: dict[str, str] = {"requestStage": "Request"}
+        if not self._strict:
+            pattern["resourceType"] = "Document"
+        enabled = await self._door.through(self._cdp.send("Fetch.enable", {"patterns": [pattern]}), deadline_ms)
+        return enabled if isinstance(enabled, (Failed, Away)) else None
+
+    def refusal(self, frame: str) -> str | None:
+        """The address last refused in that frame, told once."""
+        return self._refused.pop(frame, None)
+
+    def _on_paused(self, event: dict[str, Any]) -> None:
+        request, url = event["requestId"], event["request"]["url"]
+        if self.origins.allow(url):
+            verdict = self._cdp.send("Fetch.continueRequest", {"requestId": request})
+        else:
+            if event["resourceType"] == "Document":
+                self._refused[event["frameId"]] = url
+                while len(self._refused) > REFUSALS_MAX:
+                    self._refused.popitem(last=False)
+            # Aborted, the tab keeps the document it has.
+            verdict = self._cdp.send("Fetch.failRequest", {"requestId": request, "errorReason": "Aborted"})
+        self._door.start(self._door.through(verdict, boot_ms() + VERDICT_MS_MAX))

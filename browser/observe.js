@@ -1,0 +1,322 @@
+// What a document shows, computed in an isolated world of its own: the page sees none of these names and
+// cannot replace the built-ins used here. Named form controls and images shadow the properties of `form` and
+// `document` in every world, hence the getters taken from the prototypes.
+globalThis.lessor ??= (() => {
+  "use strict";
+  const TEXT_BYTES_MAX = 256 << 10;
+  const ELEMENTS_MAX = 256;
+  const NAME_BYTES_MAX = 1 << 10;
+  const VALUE_BYTES_MAX = 256;
+  const ATTRIBUTE_CHARS_MAX = 2 << 20; // of all listed elements: the protocol returns them whether wanted or not
+  const READ_MS_MAX = 1500;
+  const CHUNK_NODES_MAX = 2000;
+  const CONTROLS_MAX = 1000;
+
+  const INTERACTIVE = [
+    "a[href]", "button", "input:not([type=hidden])", "select", "textarea", "summary", "label",
+    "[contenteditable='']", "[contenteditable=true]", "[contenteditable=plaintext-only]",
+    "[onclick]", "[tabindex]:not([tabindex^='-'])",
+    ...["button", "link", "checkbox", "radio", "switch", "tab", "menuitem", "menuitemcheckbox", "menuitemradio",
+      "option", "combobox", "textbox", "searchbox", "slider", "spinbutton", "treeitem"].map((role) => `[role=${role}]`),
+  ].join(",");
+  const DIALOG = "dialog,[role=dialog],[role=alertdialog]";
+  const GROUP = "tr,[role=row],li,[role=listitem],fieldset,[role=group],[role=radiogroup],article,[role=article]";
+  const INPUT_ROLES = {
+    button: "button", submit: "button", reset: "button", image: "button", checkbox: "checkbox", radio: "radio",
+    range: "slider", number: "spinbutton", search: "searchbox", file: "file", color: "color", date: "date",
+    time: "time", month: "month", week: "week", "datetime-local": "datetime",
+  };
+  const SECRET_TOKENS = new Set(["current-password", "new-password", "one-time-code"]);
+  const SECRET_NAMES = /passw|passcode|passwd|one.?time|(^|[^a-z])(otp|totp|mfa|pwd)([^a-z]|$)/i;
+  const PRIVATE_TOKENS = /^cc-(number|csc|exp)/;
+
+  const getter = (type, name) => {
+    const get = Object.getOwnPropertyDescriptor(type.prototype, name).get;
+    return (of) => get.call(of);
+  };
+  const bodyOf = getter(Document, "body");
+  const titleOf = getter(Document, "title");
+  const controlsOf = getter(HTMLFormElement, "elements");
+  const all = (root, selector) =>
+    (root === document ? Document : DocumentFragment).prototype.querySelectorAll.call(root, selector);
+  const secretOnce = new WeakSet(); // a field that was a password stays one when the page reveals it
+
+  const encoder = new TextEncoder();
+  const jsonBytes = (text) => encoder.encode(JSON.stringify(text)).length - 2;
+  const squeeze = (text) => text.replace(/\s+/g, " ").trim();
+
+  /** The longest prefix whose JSON encoding has at most that many bytes. */
+  function cut(text, bytesMax) {
+    let kept = text.slice(0, bytesMax).toWellFormed();
+    if (jsonBytes(kept) <= bytesMax) return kept;
+    let low = 0;
+    let high = kept.length;
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if (jsonBytes(kept.slice(0, middle)) <= bytesMax) low = middle;
+      else high = middle;
+    }
+    return kept.slice(0, low).toWellFormed();
+  }
+
+  /** 64 bits, incremental: enough to notice a change, not meant against someone who forges one. */
+  class Digest {
+    first = 0x811c9dc5;
+    second = 0x9747b28c;
+    add(text) {
+      let { first, second } = this;
+      for (let i = 0; i < text.length; i++) {
+        const unit = text.charCodeAt(i);
+        first = Math.imul(first ^ unit, 0x01000193);
+        second = Math.imul(second ^ unit, 0x85ebca6b);
+        second = (second << 13) | (second >>> 19);
+      }
+      this.first = Math.imul(first ^ 0x1f, 0x01000193); // parts do not run into each other
+      this.second = Math.imul(second ^ 0x1f, 0xc2b2ae35);
+      return this;
+    }
+    hex() {
+      return [this.first, this.second].map((half) => (half >>> 0).toString(16).padStart(8, "0")).join("");
+    }
+  }
+  const digestOf = (...parts) => parts.reduce((digest, part) => digest.add(part), new Digest()).hex();
+
+  function boxOf(element) {
+    let best = null;
+    const area = (box) => box.width * box.height;
+    for (const box of element.getClientRects()) if (area(box) > 0 && (!best || area(box) > area(best))) best = box;
+    if (best === null) for (const child of element.children) {
+      const box = child.getBoundingClientRect();
+      if (area(box) > 0 && (!best || area(box) > area(best))) best = box;
+    }
+    return best;
+  }
+
+  const isChoice = (element) => element.localName === "input" && /^(checkbox|radio|file)$/.test(element.type);
+  // Styled check boxes lie transparent over their picture: those are what a person hits.
+  function isShown(element) {
+    if (!element.checkVisibility({ visibilityProperty: true, opacityProperty: !isChoice(element) })) return false;
+    if (element.closest("[inert]")) return false;
+    const box = boxOf(element);
+    return box !== null && box.right + scrollX > 0 && box.bottom + scrollY > 0;
+  }
+
+  /** A label stands in for its check box, radio button or file field where that is hidden behind it. */
+  const standsFor = (element) => {
+    const control = element.localName === "label" ? element.control : null;
+    return control && isChoice(control) && !isShown(control) ? control : null;
+  };
+  const isDisabled = (element) =>
+    element.matches(":disabled") || element.closest("[aria-disabled=true],[inert]") !== null;
+
+  const tokensOf = (element) => (element.getAttribute("autocomplete") ?? "").toLowerCase().split(/\s+/);
+  function isSecret(element) {
+    if (element.localName !== "input") return false;
+    if (element.type === "password" || tokensOf(element).some((token) => SECRET_TOKENS.has(token)))
+      secretOnce.add(element);
+    const named = /^(text|tel|number)$/.test(element.type) && SECRET_NAMES.test(`${element.name} ${element.id}`);
+    return named || secretOnce.has(element);
+  }
+
+  function roleOf(element) {
+    const given = (element.getAttribute("role") ?? "").trim().split(/\s+/)[0].toLowerCase();
+    if (/^[a-z-]{1,32}$/.test(given)) return given;
+    switch (element.localName) {
+      case "a": return "link";
+      case "button": case "summary": return "button";
+      case "select": return element.multiple || element.size > 1 ? "listbox" : "combobox";
+      case "textarea": return "textbox";
+      case "input": return INPUT_ROLES[element.type] ?? (element.list ? "combobox" : "textbox");
+      case "option": return "option";
+      default: return element.isContentEditable ? "textbox" : "generic";
+    }
+  }
+
+  const textOf = (element) => squeeze((element?.innerText ?? element?.textContent ?? "").slice(0, 8192));
+  /** A label's own words, without those of the controls in it. */
+  function labelText(label) {
+    const words = [];
+    const walker = document.createTreeWalker(label, NodeFilter.SHOW_TEXT, (node) =>
+      node.parentElement.closest("select,textarea,script,style") ? NodeFilter.FILTER_REJECT : NodeFilter.FILTER_ACCEPT);
+    for (let size = 0; size < 8192 && walker.nextNode(); size += words.at(-1).length)
+      words.push(walker.currentNode.data.slice(0, 8192));
+    return squeeze(words.join(" "));
+  }
+
+  function nameOf(element) {
+    const root = element.getRootNode();
+    const by = (element.getAttribute("aria-labelledby") ?? "").trim().split(/\s+/).slice(0, 8)
+      .map((id) => id && root.querySelector?.(`#${CSS.escape(id)}`)).filter(Boolean).map(textOf).join(" ");
+    const isField = /^(input|select|textarea)$/.test(element.localName);
+    const isButton = element.localName === "input" && INPUT_ROLES[element.type] === "button";
+    const labels = isField && !isButton ? [...(element.labels ?? [])].slice(0, 4).map(labelText).join(" ") : "";
+    const own = isButton
+      ? element.value || element.alt || { submit: "Submit", reset: "Reset" }[element.type] || ""
+      : isField || element.isContentEditable ? "" : textOf(element);
+    const inner = () => own || isField ? "" :
+      squeeze(element.querySelector("[alt],[aria-label],svg title")?.getAttribute("alt") ??
+        element.querySelector("[aria-label]")?.getAttribute("aria-label") ??
+        element.querySelector("svg title")?.textContent ?? "");
+    const name = squeeze(by) || squeeze(element.getAttribute("aria-label") ?? "") || squeeze(labels) || squeeze(own)
+      || inner() || squeeze(element.getAttribute("title") ?? "") || squeeze(element.getAttribute("placeholder") ?? "");
+    return cut(name, NAME_BYTES_MAX);
+  }
+
+  function stateOf(element) {
+    const state = [];
+    const is = (name) => element.getAttribute(`aria-${name}`);
+    const say = (word, holds) => holds && state.push(word);
+    say("disabled", isDisabled(element));
+    say("checked", isChoice(element) ? element.checked : is("checked") === "true");
+    say("mixed", element.indeterminate === true || is("checked") === "mixed");
+    say("pressed", is("pressed") === "true");
+    say("selected", is("selected") === "true");
+    say("expanded", is("expanded") === "true" || (element.localName === "summary" && element.parentElement?.open === true));
+    say("collapsed", is("expanded") === "false");
+    say("readonly", element.readOnly === true || is("readonly") === "true");
+    say("required", element.required === true || is("required") === "true");
+    say("invalid", is("invalid") === "true");
+    say("filled", isSecret(element) && element.value !== "");
+    return state;
+  }
+
+  function valueOf(element) {
+    switch (element.localName) {
+      case "select": return [...element.selectedOptions].slice(0, 64).map((option) => option.label).join(", ");
+      case "textarea": return element.value;
+      case "input":
+        if (isSecret(element) || tokensOf(element).some((token) => PRIVATE_TOKENS.test(token))) return null;
+        return INPUT_ROLES[element.type] === "button" || isChoice(element) ? null : element.value;
+      default: return element.isContentEditable ? element.innerText : null;
+    }
+  }
+
+  /** What a control contributes to the fingerprint of its form: of a secret only whether there is one. */
+  function weightOf(control) {
+    if (isSecret(control)) return control.value === "" ? "" : "filled";
+    if (isChoice(control)) return control.type === "file" ? `${control.files.length}` : `${control.checked}`;
+    if (control.localName === "select") return [...control.selectedOptions].map((option) => option.value).join("\n");
+    return control.localName === "fieldset" ? "" : `${control.value ?? ""}`;
+  }
+
+  /** Fingerprints of one reading: texts of rows and values of forms are computed once. */
+  class Reading {
+    texts = new Map();
+    forms = new Map();
+    around(element, selector) {
+      const group = element.closest(selector);
+      if (group === null) return "";
+      if (!this.texts.has(group)) this.texts.set(group, digestOf(group.innerText ?? group.textContent));
+      return this.texts.get(group);
+    }
+    form(element) {
+      const form = element.form ?? element.closest("form");
+      if (form === null) return valueOf(element) ?? "";
+      if (!this.forms.has(form)) {
+        const controls = [...controlsOf(form)].slice(0, CONTROLS_MAX);
+        this.forms.set(form, digestOf(...controls.map((control) => `${control.name}=${weightOf(control)}`)));
+      }
+      return this.forms.get(form);
+    }
+    describe(element) {
+      const control = standsFor(element) ?? element;
+      const [role, name, state] = [roleOf(control), nameOf(control), stateOf(control)];
+      const surroundings = [this.form(control), this.around(element, DIALOG), this.around(element, GROUP)];
+      return { role, name, state, fingerprint: digestOf(role, name, state.join(" "), ...surroundings) };
+    }
+  }
+
+  class Text {
+    parts = [];
+    kept = 0;
+    bytes = 0;
+    digest = new Digest();
+    constructor(endsAt) { this.endsAt = endsAt; }
+    isLate() { return performance.now() > this.endsAt; }
+    take(text) {
+      text = text.replace(/[ \t\u00a0]+/g, " ").replace(/\s*\n\s*\n\s*/g, "\n\n").trim();
+      if (text === "") return;
+      const gap = this.bytes > 0 ? 1 : 0;
+      this.bytes += gap + encoder.encode(text).length;
+      this.digest.add(text);
+      if (this.kept <= TEXT_BYTES_MAX) this.parts.push(text.slice(0, TEXT_BYTES_MAX + 1));
+      this.kept += gap + text.length;
+    }
+    /** innerText is fast, but cannot be stopped: large trees are read in pieces. False when time ran out. */
+    read(node) {
+      if (this.isLate()) return false;
+      if (node.nodeType === Node.TEXT_NODE) {
+        this.take(node.data);
+        return true;
+      }
+      if (node.nodeType === Node.ELEMENT_NODE) {
+        const isBox = node.checkVisibility();
+        if (!isBox && getComputedStyle(node).display !== "contents") return true;
+        if (isBox && node.getElementsByTagName("*").length < CHUNK_NODES_MAX) {
+          this.take(node.innerText ?? "");
+          return true;
+        }
+      }
+      for (const child of node.childNodes)
+        if ((child.nodeType === Node.ELEMENT_NODE || child.nodeType === Node.TEXT_NODE) && !this.read(child)) return false;
+      return true;
+    }
+  }
+
+  /** Every open tree of the document; closed shadow roots cannot be seen from here. */
+  function treesOf(isLate) {
+    const trees = [document];
+    for (let at = 0; at < trees.length && !isLate(); at++)
+      for (const element of all(trees[at], "*")) if (element.shadowRoot) trees.push(element.shadowRoot);
+    return trees;
+  }
+
+  function read() {
+    const text = new Text(performance.now() + READ_MS_MAX);
+    const reading = new Reading();
+    const trees = treesOf(() => text.isLate());
+    let isCut = false;
+    for (const tree of trees) {
+      const top = tree === document ? bodyOf(document) : tree;
+      if (top !== null && !text.read(top)) isCut = true;
+    }
+    const [nodes, elements] = [[], []];
+    let [total, attributeChars] = [0, 0];
+    const endsAt = performance.now() + READ_MS_MAX;
+    search: for (const tree of trees)
+      for (const element of all(tree, INTERACTIVE)) {
+        if (performance.now() > endsAt) { isCut = true; break search; }
+        if (element.localName === "form" || (element.localName === "label" && standsFor(element) === null)) continue;
+        if (!isShown(element)) continue;
+        total++;
+        if (nodes.length >= ELEMENTS_MAX) continue;
+        let chars = 0;
+        for (const attribute of element.attributes) chars += attribute.name.length + attribute.value.length;
+        if (attributeChars + chars > ATTRIBUTE_CHARS_MAX) continue;
+        attributeChars += chars;
+        const { role, name, state, fingerprint } = reading.describe(element);
+        const value = valueOf(standsFor(element) ?? element);
+        nodes.push(element);
+        elements.push([role, name, state, value === null ? null : cut(value, VALUE_BYTES_MAX), fingerprint]);
+      }
+    const whole = text.parts.join("\n");
+    const shown = cut(whole, TEXT_BYTES_MAX);
+    const [url, title] = [location.href, squeeze(titleOf(document))];
+    const digest = text.digest.add(url).add(title);
+    for (const [, , , value, fingerprint] of elements) digest.add(value ?? "").add(fingerprint);
+    const status = performance.getEntriesByType("navigation")[0]?.responseStatus || null;
+    const view = {
+      status, url: cut(url, 8192), title: cut(title, NAME_BYTES_MAX), text: shown, text_total: text.bytes, elements, total,
+      truncated: isCut || text.bytes > encoder.encode(shown).length || total > elements.length, digest: digest.hex(),
+    };
+    return { view, nodes };
+  }
+
+  /** One reading as the protocol takes it: the view as text, the document, then the elements' nodes. */
+  function observe() {
+    const { view, nodes } = read();
+    return [JSON.stringify(view), document, ...nodes];
+  }
+
+  return { Reading, boxOf, cut, isChoice, isDisabled, isSecret, isShown, observe, read, standsFor };
+})();

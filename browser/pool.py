@@ -1,0 +1,73 @@
+"""A browser started in advance: at most `warm_max`, until `warm_s` after the last close (architecture, Processes)."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+
+from lessor.browser.keeper.client import Keeper, KeeperFailed
+
+WARM_EPOCH = 0
+
+
+class Pool:
+    """Keepers of epoch 0, which whoever leases one takes over like any other."""
+
+    def __init__(self, launch: Callable[[], Awaitable[Keeper]], warm_max: int, warm_s: float) -> None:
+        self._launch = launch
+        self._warm_max = warm_max
+        self._warm_s = warm_s
+        self._warm: list[Keeper] = []
+        self._filling: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._ending: set[asyncio.Task[None]] = set()
+
+    def __repr__(self) -> str:
+        return f"<Pool {len(self._warm)} of {self._warm_max}>"
+
+    def take(self) -> Keeper | None:
+        """A warm browser that still lives; None: start one."""
+        while self._warm:
+            keeper = self._warm.pop()
+            if not keeper.gone.done():
+                return keeper
+            self._start(keeper.close())
+        return None
+
+    def closed(self) -> None:
+        """A lease was closed: have one ready for the next, for a while."""
+        if self._warm_max < 1:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(self._warm_s, self._cool)
+        self._warm = [keeper for keeper in self._warm if not keeper.gone.done()]
+        if len(self._warm) < self._warm_max and (self._filling is None or self._filling.done()):
+            self._filling = asyncio.create_task(self._fill())
+
+    async def end(self) -> None:
+        """End every warm browser."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._filling is not None:
+            await asyncio.wait({self._filling})
+        self._cool()
+        if self._ending:
+            await asyncio.wait(self._ending)
+
+    async def _fill(self) -> None:
+        with contextlib.suppress(KeeperFailed):  # the next start will say it to somebody who asked
+            self._warm.append(await self._launch())
+
+    def _cool(self) -> None:
+        while self._warm:
+            self._start(_kill(self._warm.pop()))
+
+    def _start(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+
+async def _kill(keeper: Keeper) -> None:
+    await keeper.kill(WARM_EPOCH)
+    await keeper.close()

@@ -1,0 +1,204 @@
+"""A tab: its page, a protocol session of its own, and the isolated world in which its document is read."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from playwright.async_api import BrowserContext, CDPSession, Dialog, Page
+
+from lessor.browser.door import Door, Failed
+from lessor.browser.notices import Notices
+from lessor.browser.views import Memory, Reading, reading
+from lessor.errors import Code, Problem, problem
+from lessor.ports import Away
+
+WORLD = "lessor"
+SCRIPTS = ("observe.js", "act.js")
+DEEP = {"serialization": "deep", "maxDepth": 1, "additionalParameters": {"maxNodeDepth": 0}}
+NO_CONTEXT = (
+    "uniqueContextId not found",
+    "Cannot find context",
+    "Execution context was destroyed",
+    "navigated or closed",
+)
+SAME_DOCUMENT = ("sameDocument", "historySameDocument")
+LOOK = "look"
+
+
+@cache
+def world_script() -> str:
+    """What every document gets before its own scripts run, in a world that they cannot reach."""
+    return "\n".join(Path(__file__).with_name(name).read_text("utf-8") for name in SCRIPTS)
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The isolated world of one document. `unique` never comes again; `number` may, in another process."""
+
+    unique: str
+    number: int
+
+
+class Tab:
+    """Belongs to one connection and the event loop."""
+
+    def __init__(self, page: Page, cdp: CDPSession, door: Door, target: str) -> None:
+        self.page = page
+        self.cdp = cdp
+        self.door = door
+        self.target = target
+        self.memory = Memory()
+        self.notices = Notices()
+        self.dialogs: deque[str] = deque(maxlen=16)
+        self.is_crashed = False
+        self.is_loading = False
+        self._world: World | None = None
+        self._changed = asyncio.Event()
+
+    def __repr__(self) -> str:
+        return f"<Tab {self.target[:8]} {'crashed' if self.is_crashed else 'loading' if self.is_loading else 'still'}>"
+
+    async def read(self, function: str, deadline_ms: int, *arguments: object) -> Reading | Failed | Away:
+        """Call a function of the isolated world that only reads. A document that goes away under it is waited out."""
+        while True:
+            world = await self.world(deadline_ms)
+            if isinstance(world, Away):
+                return world
+            answer = await self.call(
+                "Runtime.callFunctionOn",
+                deadline_ms,
+                functionDeclaration=f"(...given) => lessor.{function}(...given)",
+                uniqueContextId=world.unique,
+                objectGroup=LOOK,
+                arguments=[{"value": argument} for argument in arguments],
+                serializationOptions=DEEP,
+                awaitPromise=True,
+            )
+            if isinstance(answer, Failed) and any(words in answer.message for words in NO_CONTEXT):
+                if self._world == world:
+                    self._world = None
+                continue
+            self.release(LOOK)
+            return deep(answer)
+
+    async def read_node(self, function: str, node: str, action: object, deadline_ms: int) -> Reading | Failed | Away:
+        """Call a function of the isolated world on an element held in it, with the action."""
+        answer = await self.call(
+            "Runtime.callFunctionOn",
+            deadline_ms,
+            functionDeclaration=f"(...given) => lessor.{function}(...given)",
+            objectId=node,
+            objectGroup=LOOK,
+            arguments=[{"objectId": node}, {"value": action}],
+            serializationOptions=DEEP,
+            awaitPromise=True,
+        )
+        self.release(LOOK)
+        return deep(answer)
+
+    def release(self, group: str) -> None:
+        """Let the page forget the handles of a group."""
+        if self.door.away is None:
+            self.door.start(self.cdp.send("Runtime.releaseObjectGroup", {"objectGroup": group}))
+
+    async def call(self, method: str, deadline_ms: int, **parameters: object) -> dict[str, Any] | Failed | Away:
+        """One protocol command on the page's own session."""
+        return await self.door.through(self.cdp.send(method, parameters), deadline_ms)
+
+    async def until(self, holds: Callable[[], bool], deadline_ms: int) -> bool:
+        """Wait for something that the page's events decide; False at the deadline."""
+        while not holds():
+            self._changed.clear()
+            if not await self.door.wait(self._changed, deadline_ms):
+                return holds()
+        return True
+
+    async def world(self, deadline_ms: int) -> World | Away:
+        """The present document's; waits for the next document while one is on its way."""
+        await self.until(lambda: self._world is not None or self.is_crashed, deadline_ms)
+        return self._world or self.door.away or Away.SILENT
+
+    def on_context(self, event: dict[str, Any]) -> None:
+        context = event["context"]
+        if context["name"] == WORLD and context["auxData"].get("frameId") == self.target:
+            self._world = World(context["uniqueId"], context["id"])
+            self.is_crashed = False
+            self._changed.set()
+
+    def on_contexts_cleared(self, _event: object) -> None:
+        self._world = None
+
+    def on_loading(self, event: dict[str, Any]) -> None:
+        if event["frameId"] == self.target and event.get("navigationType") not in SAME_DOCUMENT:
+            self.is_loading = True
+
+    def on_loaded(self, event: dict[str, Any]) -> None:
+        """The document is whole, or its loading was stopped; pictures may still be on their way."""
+        if event.get("frameId", self.target) == self.target:
+            self.is_loading = False
+            self._changed.set()
+
+    def on_crash(self, _page: object) -> None:
+        self.is_crashed = True
+        self._changed.set()
+
+    def unanswered(self, why: Failed | Away) -> Problem | Away:
+        """What a read says that has no view."""
+        if self.door.away is not None:
+            return self.door.away
+        if self.is_crashed:
+            return problem(Code.TAB_CRASHED, "The tab crashed: navigate to start it again.")
+        if self.page.is_closed():
+            return problem(Code.TAB_NOT_FOUND, "The tab is closed: use another one.")
+        if isinstance(why, Away):
+            return why
+        return problem(Code.OUTPUT_INVALID, "The page gave no usable answer: observe again.")
+
+
+async def attach(context: BrowserContext, page: Page, door: Door, deadline_ms: int) -> Tab | Failed | Away:
+    """Open the tab's session and put the isolated world into its present and all later documents."""
+    cdp = await door.through(context.new_cdp_session(page), deadline_ms)
+    if isinstance(cdp, (Failed, Away)):
+        return cdp
+    info = await door.through(cdp.send("Target.getTargetInfo"), deadline_ms)
+    if isinstance(info, (Failed, Away)):
+        return info
+    tab = Tab(page, cdp, door, info["targetInfo"]["targetId"])
+    cdp.on("Runtime.executionContextCreated", tab.on_context)
+    cdp.on("Runtime.executionContextsCleared", tab.on_contexts_cleared)
+    cdp.on("Page.frameStartedNavigating", tab.on_loading)
+    cdp.on("Page.domContentEventFired", tab.on_loaded)
+    cdp.on("Page.frameStoppedLoading", tab.on_loaded)
+    page.on("crash", tab.on_crash)
+    page.on("dialog", lambda dialog: _answer(tab, dialog))
+    script = {"source": world_script(), "worldName": WORLD, "runImmediately": True}
+    for method, parameters in (
+        ("Page.enable", {}),
+        ("Runtime.enable", {}),
+        ("Page.addScriptToEvaluateOnNewDocument", script),
+    ):
+        answer = await door.through(cdp.send(method, parameters), deadline_ms)
+        if isinstance(answer, (Failed, Away)):
+            return answer
+    return tab
+
+
+def deep(answer: dict[str, Any] | Failed | Away) -> Reading | Failed | Away:
+    """Decode an answer of the isolated world."""
+    if isinstance(answer, (Failed, Away)):
+        return answer
+    try:
+        return reading(answer)
+    except (ValueError, KeyError):
+        thrown = answer.get("exceptionDetails", {}).get("exception", {}).get("description", "")
+        return Failed(f"no reading: {str(thrown)[:500]}")
+
+
+def _answer(tab: Tab, dialog: Dialog) -> None:
+    tab.notices.add(f"{dialog.type} dialog dismissed by policy: {dialog.message[:200]}")
+    tab.dialogs.append(dialog.type)
+    tab.door.start(dialog.dismiss())
