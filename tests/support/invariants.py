@@ -98,8 +98,9 @@ def _cleared(history: History, key: str, commit: Number) -> bool:
         elif isinstance(record, Outcome) and (record.lease, record.sequence) == commit:
             if record.outcome is ActOutcome.NOT_SENT:
                 return True
-        elif isinstance(record, Reconciled) and (record.request_key, record.verdict) == (key, "not_sent"):
-            if record.counted and commits[-1:] == [commit]:
+        elif isinstance(record, Reconciled) and record.request_key == key and commits[-1:] == [commit]:
+            cleared = record.counted and record.verdict == "not_sent"
+            if cleared:
                 return True
     return False
 
@@ -274,8 +275,9 @@ def joined(history: History) -> Findings:
                 if isinstance(entry.records[0], Activated):
                     waiting.clear()
                 skipped = {(record.lease, record.sequence) for record in entry.records if isinstance(record, Skipped)}
+                skipped -= {(act.lease, act.sequence) for act in waiting.values() if act.id in cancelled}
                 for act in waiting.values():
-                    if (act.lease, act.sequence) in skipped and act.id not in cancelled:
+                    if (act.lease, act.sequence) in skipped:
                         yield f"contract 11: {moment} while {act} waits"
             case _:
                 pass
