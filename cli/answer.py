@@ -5,6 +5,7 @@ record, since that is then the answer. Without it, stdout holds a table or a lin
 reaches stderr.
 """
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -77,6 +78,15 @@ def tell(line: str) -> None:
     sys.stderr.flush()
 
 
+def say(line: bytes) -> None:
+    """One line on stdout, now: whoever started this waits for it. A reader that has gone is no reason to stop."""
+    try:
+        sys.stdout.buffer.write(line + b"\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def console(terminal: bool) -> "Console":
     from rich.console import Console
 
@@ -103,7 +113,6 @@ def fields(out: "Console", pairs: Iterable[tuple[str, object]]) -> None:
     width = max((len(name) for name, _ in said), default=0)
     for name, value in said:
         out.print(f"{name:<{width}}  {plain(value)}", soft_wrap=True)
-
 
 
 def console_for_errors() -> "Console":
