@@ -132,7 +132,7 @@ async def dispatch(tab: Tab, action: AnyAction, target: Target, deadline_ms: int
     """The one input, once; then settle and look.
 
     A last look in the page comes first, in the same task as whatever is no input event; what it refuses was not
-    sent. From the first event on, only an acknowledgement of the browser makes it `Sent`."""
+    sent. From the first event on, only an acknowledgement of a browser that lives on makes it `Sent`."""
     given = target.token
     assert isinstance(given, Aim)
     away = tab.door.away
@@ -149,7 +149,11 @@ async def dispatch(tab: Tab, action: AnyAction, target: Target, deadline_ms: int
             if isinstance(answer, (Away, Failed)):
                 return tab.door.away or Away.SILENT
     page = await _finish(tab, action, given, deadline_ms)
-    return page if isinstance(page, NotSent) else Sent(sent_ms, page)
+    if isinstance(page, NotSent):
+        return page
+    # Input that was acknowledged by a browser which then died may have had no effect at all (contract 13).
+    away = tab.door.away if page is None else None
+    return away or Sent(sent_ms, page)
 
 
 async def _begin(tab: Tab, action: AnyAction, aim: Aim, deadline_ms: int) -> _Begun | NotSent | Away:
