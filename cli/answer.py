@@ -8,7 +8,7 @@ reaches stderr.
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 import typer
@@ -17,8 +17,6 @@ from lessor.errors import Problem
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-T = TypeVar("T")
 
 PIPE_COLUMNS = 200
 """How wide tables are where no terminal says so."""
@@ -64,12 +62,6 @@ class Answer:
             self.json({"error": record_of(refusal)})
         tell(f"lessor: {refusal.code}: {refusal.message}")
         raise typer.Exit(refusal.code.class_.exit)
-
-    def value(self, told: Problem | T) -> T:
-        """The value, or the end."""
-        if isinstance(told, Problem):
-            self.refuse(told)
-        return told
 
 
 def tell(line: str) -> None:

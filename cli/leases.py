@@ -9,13 +9,13 @@ from lessor.cli import words
 from lessor.cli.answer import Answer, fields, plain, table
 from lessor.cli.call import Call, Where, call, principal, tenant
 from lessor.cli.options import DataDir, Json, Nats, Profile, Run, Tab, Timeout
-from lessor.errors import Code, Effect, LessorError, problem
+from lessor.errors import Code, Effect, LessorError, Problem, problem
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from lessor.cli.session import SessionFile
-    from lessor.messages.action import AnyAction, Commit, Match, Observation, PageView
+    from lessor.messages.action import Observation, PageView
     from lessor.messages.reply import Acted, Receipt
 
 
@@ -171,9 +171,15 @@ def act(  # noqa: PLR0913 -- an option each
     answer, where = Answer(as_json), Where(data_dir, nats)
     file = _file(where, run, answer)
     how = words.How(off=off, ref=ref, by_px=by_px)
-    action: AnyAction = answer.value(words.action(what, how))
-    unchanged: Match = answer.value(words.match(match))
-    belongs: Commit | None = answer.value(words.step(task or run, step, commit))
+    action = words.action(what, how)
+    if isinstance(action, Problem):
+        answer.refuse(action)
+    unchanged = words.match(match)
+    if isinstance(unchanged, Problem):
+        answer.refuse(unchanged)
+    belongs = words.step(task or run, step, commit)
+    if isinstance(belongs, Problem):
+        answer.refuse(belongs)
 
     async def work(at: Call) -> "Acted":
         from lessor.cli.errand import Errand

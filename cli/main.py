@@ -2,7 +2,7 @@
 
 import typer
 
-from lessor.cli import doctor, leases, profiles, running, status
+from lessor.cli import doctor, leases, playing, profiles, running, status
 
 EXIT_CODES = """\b
 Exit codes, one per class of error:
@@ -39,6 +39,7 @@ profile_app = typer.Typer(help="The profiles: identities with the origins they m
 app.command("up")(running.up)
 app.command("host")(running.host)
 app.command("status")(status.status)
+app.command("demo")(playing.demo)
 app.command("doctor")(doctor.doctor)
 app.add_typer(profile_app, name="profile")
 profile_app.command("create")(profiles.create)
