@@ -19,7 +19,9 @@ class SiteClient:
 
     def look_up(self, request_key: str) -> list[dict[str, str]]:
         """The invoices recorded under a request key."""
-        invoices: list[dict[str, str]] = self._ask("GET", f"/api/invoices?{urlencode({'key': request_key})}")["invoices"]
+        invoices: list[dict[str, str]] = self._ask("GET", f"/api/invoices?{urlencode({'key': request_key})}")[
+            "invoices"
+        ]
         return invoices
 
     def switch(self, **changes: object) -> None:

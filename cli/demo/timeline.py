@@ -8,7 +8,14 @@ from rich.console import Console
 from rich.text import Text
 
 COLUMNS: Final = 104
-ACTORS: Final = {"you": "bold", "worker": "cyan", "host": "magenta", "site": "green", "journal": "blue", "!": "bold red"}
+ACTORS: Final = {
+    "you": "bold",
+    "worker": "cyan",
+    "host": "magenta",
+    "site": "green",
+    "journal": "blue",
+    "!": "bold red",
+}
 """Style by the first word of an actor's name."""
 
 
@@ -25,7 +32,9 @@ class Timeline:
         """`loud` is for what goes wrong on purpose."""
         seconds = (time.monotonic() if at_s is None else at_s) - self.began_s
         style = ACTORS.get("!" if loud else actor.partition(" ")[0], "")
-        line = Text.assemble((f"{seconds:7.3f} s  ", "dim"), (f"{actor:<10}", style), (what, "bold red" if loud else ""))
+        line = Text.assemble(
+            (f"{seconds:7.3f} s  ", "dim"), (f"{actor:<10}", style), (what, "bold red" if loud else "")
+        )
         self._console.print(line)
 
     def heading(self, text: str) -> None:

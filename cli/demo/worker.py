@@ -178,7 +178,9 @@ def _invoice(text: str) -> Invoice:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m lessor.cli.demo.worker", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m lessor.cli.demo.worker", description=(__doc__ or "").split("\n")[0]
+    )
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--site", required=True, metavar="URL")
     parser.add_argument("--name", required=True)
