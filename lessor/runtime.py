@@ -39,7 +39,7 @@ from lessor.config import Config
 from lessor.errors import Code, LessorError, Problem, error_of, problem
 from lessor.ids import fresh_id
 from lessor.messages.record import HostSession
-from lessor.ports import BrokerAway, Browser, Clock
+from lessor.ports import BrokerAway, Browser
 
 log = structlog.get_logger("lessor.runtime")
 T = TypeVar("T")
@@ -59,6 +59,7 @@ async def chromium(config: Config) -> Browser | Problem:
     settings = Settings(
         live=config.live_dir or live_directory(config.host, config.data_dir),
         keys=config.data_dir / "keys",
+        secrets=config.data_dir / "secrets",
         chromium=config.chromium,
         sandbox=sandbox,
         warm_max=config.limits.warm_max,

@@ -6,9 +6,8 @@ from datetime import UTC, datetime
 from lessor.errors import Class, Code, Effect, Problem, problem
 from lessor.journal import LeaseState, Ledger
 from lessor.lease.verdict import Asked, Desk, Now, PageOp, Remembered, Say, Verdict
-from lessor.messages.ids import Caller
 from lessor.messages.reply import LeaseView, Receipt, Refused, Reply
-from lessor.messages.request import LeaseRequest, Observe
+from lessor.messages.request import LeaseRequest
 
 
 def lease_view(ledger: Ledger, desk: Desk, now: Now) -> LeaseView | None:
@@ -55,22 +54,18 @@ def say(desk: Desk, asked: Asked, reply: Reply) -> Verdict:
     return Verdict(desk, replies=(Say(asked.slot, reply),))
 
 
-def identity(caller: Caller, op: PageOp) -> tuple[Caller, str, int, str, type, int | None]:
-    """What makes a request a repeat: its id alone would hand its answer to whoever guesses that."""
-    return caller, op.lease, op.claim, op.id, type(op), None if isinstance(op, Observe) else op.sequence
-
-
-def remember(desk: Desk, caller: Caller, op: PageOp, reply: Reply) -> Desk:
-    """Keep the answer for a repeat of the request, the oldest giving way (contract 8)."""
-    kept = (*desk.remembered, Remembered(identity(caller, op), reply))
+def remember(desk: Desk, op: PageOp, reply: Reply) -> Desk:
+    """Keep the answer for a repeated request id, the oldest giving way (contract 8)."""
+    kept = (*desk.remembered, Remembered(op.id, type(op), op.lease, op.claim, reply))
     return replace(desk, remembered=kept[-desk.limits.remembered_max :])
 
 
 def receipt(held: LeaseState) -> Receipt:
-    """How a lease ended, also while its browser is still being taken down."""
-    assert held.receipt is not None
+    """How a lease ended; a sealed one also while its browser is still being taken down."""
     assert held.reason is not None
-    return Receipt(kind=held.receipt, reason=held.reason, generation=held.generation)
+    kind = "sealed" if held.generation is not None else held.receipt
+    assert kind is not None
+    return Receipt(kind=kind, reason=held.reason, generation=held.generation)
 
 
 def told_time(now: Now, at_ms: int) -> str:
@@ -82,7 +77,7 @@ def told_time(now: Now, at_ms: int) -> str:
 def not_found(desk: Desk) -> Problem:
     return problem(
         Code.NOT_FOUND,
-        f"There is no profile {desk.profile!r} for you: create it.",
+        f"There is no profile {desk.profile!r} for you: create it, or ask with its owner's credentials.",
     )
 
 

@@ -55,9 +55,6 @@ def close(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
             refused = problem(Code.LEASE_FENCED, "Another worker has taken this run over: leave its page alone.")
         elif request.claim > held.claim:
             refused = problem(Code.INVALID_REQUEST, "This claim is not attached to the lease: acquire first.")
-    if refused is None and held is not None and held.phase == "live" and now.ms >= request.deadline_ms:
-        # A close that comes late, out of a connection's buffer, must not end what its worker has gone back to.
-        refused = problem(Code.DEADLINE_PASSED, "The deadline has passed and nothing was closed: ask again.")
     if refused is not None:
         return refuse(ledger, desk, asked, refused, now)
     assert held is not None

@@ -10,7 +10,7 @@ from lessor.findings import Away
 from lessor.journal import LeaseState, Ledger
 from lessor.lease import ending
 from lessor.lease.admit import bound_ms, holder, in_time, known, page_there
-from lessor.lease.answers import identity, not_sent, refusal, remember, unknown_outcome, view_for
+from lessor.lease.answers import not_sent, refusal, remember, unknown_outcome, view_for
 from lessor.lease.turn import next_turn
 from lessor.lease.verdict import (
     Again,
@@ -35,12 +35,14 @@ def ask(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
     """A page operation arrives, or comes to its turn."""
     op = asked.request
     assert isinstance(op, Act | Navigate | Observe)
-    repeat = identity(asked.caller, op)
+    strange = known(ledger, desk, asked.caller)
+    if strange is not None:
+        return Verdict(desk, replies=(refusal(ledger, desk, asked, strange, now),))
     for kept in desk.remembered:
-        if kept.asked == repeat:
+        if kept.answers(op):
             return Verdict(desk, replies=(Say(asked.slot, kept.reply),))
     current = desk.operation
-    if current is not None and identity(current.asked.caller, current.op) == repeat:
+    if current is not None and not current.answered and current.repeats(op):
         joined = replace(current, joined=(*current.joined, asked.slot))
         return Verdict(replace(desk, operation=joined))
     settled = _settled(ledger, desk, asked, now) if isinstance(op, Act) else None
@@ -113,8 +115,6 @@ def _settled(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Say | None:
     """The recorded answer of a number that was used, or of a key that was committed (contract 8)."""
     op = asked.request
     assert isinstance(op, Act)
-    if known(ledger, desk, asked.caller) is not None:
-        return None
     act = ledger.act_of(op.lease, op.sequence)
     if act is None:
         return _settled_by_key(ledger, desk, asked, op, now)
@@ -215,7 +215,7 @@ def finish(
     """The operation is over: answer everyone who waits for it, then the next turn, or the end of the lease."""
     current = desk.operation
     assert current is not None
-    desk = replace(remember(desk, current.asked.caller, current.op, reply), operation=None)
+    desk = replace(remember(desk, current.op, reply), operation=None)
     replies = () if current.answered else tuple(Say(slot, reply) for slot in current.slots)
     after = next_turn(then(ledger, desk, now))
     if isinstance(current.op, Act):

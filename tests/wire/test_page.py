@@ -34,8 +34,8 @@ def test_every_request_on_the_page_is_one(example: Example) -> None:
 @pytest.mark.parametrize("example", [one for one in examples() if one.side == "reply"], ids=str)
 def test_every_reply_on_the_page_is_what_would_be_sent(example: Example) -> None:
     told = wire.decode_reply(example.body.encode())
-    assert not isinstance(told, Problem), told
-    assert isinstance(told, REPLIES[example.name])
+    assert isinstance(told, REPLIES[example.name]), told
+    assert not isinstance(told, Problem)
     assert json.loads(wire.encode(told)) == json.loads(example.body)
 
 
