@@ -58,7 +58,7 @@ def _waiting(call: Callable[Concatenate[I, P], Coroutine[Any, Any, T]]) -> Calla
 
     @functools.wraps(call)
     def waiting(self: _Face[I], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._loop.run(call(self._inner, *args, **kwargs))
+        return self._loop.run(call(self._inner, *args, **kwargs))  # pyright: ignore[reportPrivateUsage]  # its own class
 
     return waiting
 

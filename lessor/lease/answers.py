@@ -75,10 +75,8 @@ def told_time(now: Now, at_ms: int) -> str:
 
 
 def not_found(desk: Desk) -> Problem:
-    return problem(
-        Code.NOT_FOUND,
-        f"There is no profile {desk.profile!r} for you: create it, or ask with its owner's credentials.",
-    )
+    """Word for word what is said of a profile that never was (contract 4)."""
+    return problem(Code.NOT_FOUND, f"There is no profile {desk.profile!r} for you: create it.")
 
 
 def unknown_outcome(sequence: int, why: str | None) -> Problem:
