@@ -104,6 +104,10 @@ class Run(_Face[face.Run]):
     fail = _waiting(face.Run.fail)
     __exit__ = _waiting(face.Run.__aexit__)
 
+    @property
+    def claim(self) -> int:
+        return self._inner.claim
+
     def __enter__(self) -> Self:
         self._loop.run(self._inner.__aenter__())
         return self
