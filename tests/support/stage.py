@@ -26,7 +26,7 @@ from lessor.errors import Code, LessorError, Problem
 from lessor.limits import Limits
 from lessor.messages.ids import ProfileKey
 from lessor.messages.record import AnyRecord, Entry
-from lessor.ports import Browser, Chain, Clock
+from lessor.ports import Browser, Chain
 from lessor.runtime import BrowserMaker, Host, chromium
 from tests.model.browser import ModelBrowser
 from tests.support.broker import connect, fresh
@@ -75,7 +75,7 @@ class Stage:
         if model is None:
             return chromium
 
-        async def make(config: Config, clock: Clock) -> Browser | Problem:
+        async def make(config: Config) -> Browser | Problem:
             return model
 
         return make
