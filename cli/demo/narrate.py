@@ -18,7 +18,6 @@ from lessor.messages.record import (
 from lessor.messages.reply import ActOutcome
 
 
-
 def of_worker(event: Mapping[str, Any]) -> str | None:
     """A worker's line in words; None for what the journal tells better."""
     match event:

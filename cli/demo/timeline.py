@@ -8,7 +8,14 @@ from rich.console import Console
 from rich.text import Text
 
 COLUMNS: Final = 104
-ACTORS: Final = {"you": "bold", "worker": "cyan", "host": "magenta", "site": "green", "journal": "blue", "!": "bold red"}
+ACTORS: Final = {
+    "you": "bold",
+    "worker": "cyan",
+    "host": "magenta",
+    "site": "green",
+    "journal": "blue",
+    "!": "bold red",
+}
 """Style by the first word of an actor's name."""
 
 
@@ -21,11 +28,13 @@ class Timeline:
         self._console = Console(file=to, width=width, record=picture, highlight=False, soft_wrap=not picture)
         self.began_s = time.monotonic()
 
-    def row(self, actor: str, what: str, *, at_s: float | None = None, loud: bool = False) -> None:
+    def row(self, actor: str, what: str, *, loud: bool = False) -> None:
         """`loud` is for what goes wrong on purpose."""
-        seconds = (time.monotonic() if at_s is None else at_s) - self.began_s
+        seconds = time.monotonic() - self.began_s
         style = ACTORS.get("!" if loud else actor.partition(" ")[0], "")
-        line = Text.assemble((f"{seconds:7.3f} s  ", "dim"), (f"{actor:<10}", style), (what, "bold red" if loud else ""))
+        line = Text.assemble(
+            (f"{seconds:7.3f} s  ", "dim"), (f"{actor:<10}", style), (what, "bold red" if loud else "")
+        )
         self._console.print(line)
 
     def heading(self, text: str) -> None:
