@@ -105,7 +105,6 @@ def fields(out: "Console", pairs: Iterable[tuple[str, object]]) -> None:
         out.print(f"{name:<{width}}  {plain(value)}", soft_wrap=True)
 
 
-
 def console_for_errors() -> "Console":
     from rich.console import Console
 

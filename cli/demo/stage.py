@@ -19,7 +19,7 @@ import lessor
 from lessor.browser.keeper import state, tree
 from lessor.browser.live import Live
 from lessor.browser.secretstore import Secrets
-from lessor.cli.demo import narrate
+from lessor.cli.demo.narrate import JournalReader
 from lessor.cli.demo.plan import PROFILE, RUN, SECRET, SETTLE_S, TENANT, USER, Invoice
 from lessor.cli.demo.processes import GONE_S_MAX, Broken, Census, Child
 from lessor.cli.demo.reading import Entries, Reading
@@ -46,6 +46,7 @@ class Stage:
         self.site_directory = self.directory / "site"
         self.census = Census(self.directory)
         self._instance: str | None = None
+        self._journal = JournalReader()
         self._workers = 0
         self._reading: Reading | None = None
         self._idle = asyncio.Event()
@@ -102,7 +103,8 @@ class Stage:
             self._idle.clear()
         elif isinstance(record, LeaseClosed):
             self._idle.set()
-        for words in narrate.of_journal(record):
+        words = self._journal.tell(record)
+        if words is not None:
             self.timeline.row("journal", words)
 
     async def worker(self, run: str, invoices: Sequence[Invoice], *, naive: bool) -> Child:

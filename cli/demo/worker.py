@@ -48,7 +48,7 @@ def find(page: Observation, role: str, name: str) -> str:
 
 @dataclass
 class Worker:
-    """One run's worker. `naive`: it neither asks what is known nor marks its clicks, as a script without lessor would."""
+    """One run's worker. `naive`: it neither asks what is known nor marks its clicks, like a script without lessor."""
 
     client: Client
     run: Run
