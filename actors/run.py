@@ -15,8 +15,8 @@ from lessor.actors.process import ChildFailed, Process
 from lessor.actors.talk import Hold, Result, Talk, as_problem
 from lessor.errors import Code, Problem, problem
 from lessor.messages.action import AnyAction, Commit, Match
-from lessor.messages.reply import AnyReply, Closed, RunTold
-from lessor.messages.request import Acquire, Act, Close, Navigate, Observe, ReportRun, TakeRun
+from lessor.messages.reply import AnyReply, RunTold
+from lessor.messages.request import Acquire, Act, Navigate, Observe, ReportRun, TakeRun
 from lessor.messages.run import RunStatus
 from lessor.trust import Heard
 
@@ -221,7 +221,7 @@ class RunActor(Process):
         async def write() -> Heard:
             if not report.status.needs_page:
                 for hold in held:
-                    await self._close(hold, discard=False, timeout_s=20.0)
+                    await self._talk.close(hold, discard=False, timeout_s=20.0)
             if claim is None:
                 return problem(Code.INVALID_REQUEST, "Take the run before you report on it.")
             request = ReportRun(id=self._talk.fresh(), claim=claim, status=report.status)
@@ -261,7 +261,7 @@ class RunActor(Process):
         self.perform(acquire, acquired)
 
     async def _settled(self, debt: Hold) -> bool:
-        return not isinstance(await self._close(debt, discard=False, timeout_s=10.0), Problem)
+        return not isinstance(await self._talk.close(debt, discard=False, timeout_s=10.0), Problem)
 
     def _keep(self, desk: Desk, result: Result) -> None:
         before = desk.hold
@@ -280,7 +280,7 @@ class RunActor(Process):
             if isinstance(answer, Problem):
                 desk.debts.append(hold)
 
-        self.perform(lambda: self._close(hold, discard=False, timeout_s=5.0), closed)
+        self.perform(lambda: self._talk.close(hold, discard=False, timeout_s=5.0), closed)
 
     def _let_go(self, desk: Desk, status: RunStatus) -> None:
         if desk.hold is not None:
@@ -311,31 +311,7 @@ class RunActor(Process):
                 desk.debts.append(hold)
             self._answer(end, answer)
 
-        self.perform(lambda: self._close(hold, end.discard, end.timeout_s), ended)
-
-    async def _close(self, hold: Hold, discard: bool, timeout_s: float) -> Answered:
-        """Close until there is a receipt, an end, or no time left."""
-        talk = self._talk
-        until_ms = talk.clock.now_ms() + round(timeout_s * 1000)
-        heard: Heard = problem(Code.CLOSING, "The lease is still closing: ask again.")
-        while (left_s := (until_ms - talk.clock.now_ms()) / 1000) > 0:
-            request = Close(
-                id=talk.fresh(),
-                lease=hold.view.lease,
-                claim=hold.view.claim,
-                deadline_ms=hold.deadline_ms(talk.clock.now_ms(), left_s),
-                discard=discard,
-                budget_s=min(120.0, max(0.1, left_s)),
-            )
-            # Any host passes it on: the owner may have changed since.
-            heard = await talk.line.ask(talk.to.profile(hold.profile, "close"), request, left_s + 0.5)
-            if isinstance(heard, Closed):
-                return heard
-            error = as_problem(heard)
-            if not error.retryable and error.code is not Code.SEAL_FAILED:
-                return error
-            await talk.clock_wait(error.retry_after_s or 0.2, until_ms)
-        return as_problem(heard)
+        self.perform(lambda: self._talk.close(hold, end.discard, end.timeout_s), ended)
 
     # -- the page
 

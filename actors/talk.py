@@ -11,13 +11,14 @@ from lessor.messages.reply import (
     Acted,
     ActOutcome,
     AnyReply,
+    Closed,
     Granted,
     LeaseView,
     OutcomeTold,
     Refused,
     RunTold,
 )
-from lessor.messages.request import Acquire, Act, AskOutcome, Navigate, Observe
+from lessor.messages.request import Acquire, Act, AskOutcome, Close, Navigate, Observe
 from lessor.ports import Addresses, Line, Pacer, Silence
 from lessor.trust import Conclusion, Heard, after_act, after_read, drops_lease
 
@@ -60,8 +61,13 @@ class Talk:
     caller: Caller
     fresh: Callable[[], str]
 
-    async def acquire(self, request: Acquire, profile: str, patience_s: float) -> Result:
-        """Poll until granted, refused, or out of patience. A lost answer is harmless: the same scope reattaches."""
+    async def acquire(
+        self, request: Acquire, profile: str, patience_s: float, waiting: Callable[[Problem], None] | None = None
+    ) -> Result:
+        """Poll until granted, refused, or out of patience. A lost answer is harmless: the same scope reattaches.
+
+        `waiting` hears why, before each further poll.
+        """
         until_ms = self.clock.now_ms() + round(patience_s * 1000)
         last: Problem | None = None
         while True:
@@ -78,11 +84,15 @@ class Talk:
                     return Result(error, None)
                 case Refused(error=error):
                     last = error
+                    if waiting is not None:
+                        waiting(error)
                     await self.clock_wait(error.retry_after_s or 0.2, until_ms)
                 case Silence() as silence:
                     last = silence_problem(silence, "the acquire")
                     if silence is Silence.FORBIDDEN:
                         return Result(last, None)
+                    if waiting is not None:
+                        waiting(last)
                     await self.clock_wait(0.2, until_ms)
                 case Problem():
                     return Result(heard, None)
@@ -146,6 +156,29 @@ class Talk:
                 return Result(told.error, None, close=hold)
             await self.clock_wait(0.1, until_ms)
         return self._retired(hold, request, why)
+
+    async def close(self, hold: Hold, discard: bool, timeout_s: float) -> AnyReply | Problem:
+        """Close until there is a receipt, an end, or no time left. Safe to repeat (contract 21)."""
+        until_ms = self.clock.now_ms() + round(timeout_s * 1000)
+        heard: Heard = problem(Code.CLOSING, "The lease is still closing: ask again.")
+        while (left_s := (until_ms - self.clock.now_ms()) / 1000) > 0:
+            request = Close(
+                id=self.fresh(),
+                lease=hold.view.lease,
+                claim=hold.view.claim,
+                deadline_ms=hold.deadline_ms(self.clock.now_ms(), left_s),
+                discard=discard,
+                budget_s=min(120.0, max(0.1, left_s)),
+            )
+            # Any host passes it on: the owner may have changed since.
+            heard = await self.line.ask(self.to.profile(hold.profile, "close"), request, left_s + 0.5)
+            if isinstance(heard, Closed):
+                return heard
+            error = as_problem(heard)
+            if not error.retryable and error.code is not Code.SEAL_FAILED:
+                return error
+            await self.clock_wait(error.retry_after_s or 0.2, until_ms)
+        return as_problem(heard)
 
     def _told(self, hold: Hold, request: Act, told: OutcomeTold) -> Result:
         """The recorded truth is the answer."""

@@ -32,7 +32,7 @@ class Acting:
 @asynccontextmanager
 async def direct_page(directory: Path, url: str) -> AsyncIterator[LiveSession]:
     """The same browser and the same page operations, with neither broker nor actors nor journal."""
-    engine = Engine(Settings(live=directory / "live", keys=directory / "keys"))
+    engine = Engine(Settings(live=directory / "live", keys=directory / "keys", secrets=directory / "secrets"))
     origin = "/".join(url.split("/")[:3])
     spec = BrowserSpec(
         key=ProfileKey("bench", "direct"),

@@ -1,8 +1,7 @@
-"""The tree under measurement: site, broker and host in processes of their own; the benchmark is the worker."""
+"""The tree under measurement: broker and host in processes of their own; the benchmark is the worker."""
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
 import sys
@@ -57,13 +56,6 @@ async def child(*argv: str) -> AsyncIterator[Child]:
 
 
 @contextlib.asynccontextmanager
-async def site(directory: Path) -> AsyncIterator[str]:
-    """The demo's site; yields its URL."""
-    async with child("lessor.cli.demo.site", "--directory", str(directory)) as started:
-        yield str(json.loads(started.line)["url"])
-
-
-@contextlib.asynccontextmanager
-async def lessor_up(data_dir: Path) -> AsyncIterator[Child]:
-    async with child("lessor", "up", "--data-dir", str(data_dir)) as started:
+async def lessor_up(data_dir: Path, *more: str) -> AsyncIterator[Child]:
+    async with child("lessor", "up", "--data-dir", str(data_dir), *more) as started:
         yield started

@@ -29,6 +29,8 @@ HOPS_MAX: Final = 3
 PATIENCE_S_MAX: Final = 120.0
 STOP_S_MAX: Final = 5.0
 _HOPS: Final = "Lessor-Hops"
+_HOPS_KNOWN: Final = tuple(str(hops) for hops in range(HOPS_MAX + 1))
+"""Anybody can set a header: whatever is not one of ours counts as enough."""
 
 Deliver = Callable[[Call], None]
 log: Final[structlog.stdlib.BoundLogger] = structlog.get_logger("lessor.broker")
@@ -166,8 +168,10 @@ class Gateway:
         slot = self._slot(message, asked, key, request)
         try:
             self._hand_over(asked, request, slot.answer, self._forwarder(message, subject, slot), deliver)
-        except Exception:  # a dead mailbox is its supervisor's matter; the caller must not wait for it
-            log.exception("a request could not be handed over", subject=subject)
+        except Exception as error:  # noqa: BLE001 -- a dead mailbox is its supervisor's matter; nobody waits for it
+            # No traceback: renderers print locals, and the request is one.
+            why = type(error).__name__
+            log.error("a request could not be handed over", subject=subject, error=why)  # noqa: TRY400
             told = problem(Code.MOVED, "The profile is being moved: ask any host again.", retry_after_s=0.5)
             slot.answer(Refused(error=told))
 
@@ -211,7 +215,7 @@ class Gateway:
     def _forwarder(self, message: Msg, subject: str, slot: Slot) -> Callable[[str], None]:
         """Two hosts that each take the other for the owner must not play ball for ever."""
         word = (message.headers or {}).get(_HOPS, "0")
-        hops = int(word) if word.isdigit() else HOPS_MAX
+        hops = int(word) if word in _HOPS_KNOWN else HOPS_MAX
 
         def forward(host: str) -> None:
             if hops >= HOPS_MAX:

@@ -4,6 +4,8 @@ Our own few lines, because the client's endpoints measure until their handler re
 enqueues, and what an operator wants to see is how long callers waited for their answer.
 """
 
+import asyncio
+import contextlib
 import importlib.metadata
 import secrets
 from collections.abc import Mapping
@@ -16,6 +18,8 @@ from nats.aio.subscription import Subscription
 
 from lessor.broker.connection import Connection
 from lessor.broker.subjects import QUEUE
+from lessor.errors import Code, Problem, problem
+from lessor.ports import Silence
 
 NAME: Final = "lessor"
 _TYPES: Final = {"PING": "ping_response", "INFO": "info_response", "STATS": "stats_response"}
@@ -93,3 +97,34 @@ def _version() -> str:
         return ".".join(importlib.metadata.version("lessor").split(".")[:3])
     except importlib.metadata.PackageNotFoundError:
         return "0.0.0"
+
+
+class _Metadata(msgspec.Struct):
+    host: str
+
+
+class _Ping(msgspec.Struct):
+    metadata: _Metadata
+
+
+async def hosts_answering(connection: Connection, within_s: float) -> tuple[str, ...] | Problem:
+    """Every host that answers a ping in that time, by name; how many there are is not known beforehand."""
+    subject = f"$SRV.PING.{NAME}"
+    found: set[str] = set()
+    over = asyncio.get_running_loop().time() + within_s
+
+    async def hear(message: Msg) -> None:
+        with contextlib.suppress(msgspec.DecodeError):
+            found.add(msgspec.json.decode(message.data, type=_Ping).metadata.host)
+
+    inbox = connection.client.new_inbox()
+    subscription = await connection.subscribe(inbox, hear)
+    await connection.publish(subject, b"", reply=inbox)
+    # A request beside it, because only a request is told that it is forbidden, or that nobody is there.
+    first = await connection.request(subject, b"", within_s)
+    if isinstance(first, Msg):
+        await asyncio.sleep(max(0.0, over - asyncio.get_running_loop().time()))
+    await subscription.unsubscribe()
+    if first is Silence.FORBIDDEN:
+        return problem(Code.FORBIDDEN, f"The broker does not let you ping hosts: allow publishing to `{subject}`.")
+    return tuple(sorted(found))

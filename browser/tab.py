@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from playwright.async_api import BrowserContext, CDPSession, Dialog, Page
 
 from lessor.browser.door import Door, Failed

@@ -25,6 +25,7 @@ from lessor.actors.worker import Begin, Forget, WorkerSupervisor
 from lessor.broker.connection import Connection, Settings, open_connection
 from lessor.broker.embedded import endpoint_of
 from lessor.broker.line import BrokerLine
+from lessor.broker.service import hosts_answering
 from lessor.broker.subjects import Addresses
 from lessor.config import Config, name_of
 from lessor.errors import Code, Problem, error_of, problem
@@ -151,6 +152,17 @@ class Client:
 
     def _failed(self, failed: ChildFailed) -> None:
         """A run actor broke: its waiting calls time out as `moved`; its leases lapse (contract 18)."""
+
+    @property
+    def talk(self) -> Talk:
+        """For programs that keep a lease's state themselves, such as the command line, which ends after each call."""
+        assert self._connection is not None, "enter the client first: async with lessor.connect(...)"
+        return self._talk
+
+    async def hosts(self, within_s: float = 0.3) -> tuple[str, ...] | Problem:
+        """The hosts that answer within that time; `forbidden` where the broker keeps `$SRV` from this user."""
+        assert self._connection is not None, "enter the client first: async with lessor.connect(...)"
+        return await hosts_answering(self._connection, within_s)
 
     async def ask(self, subject: str, request: Request[R], kind: type[R], timeout_s: float) -> R:
         """One question to any host; the answer's kind, or its problem raised."""

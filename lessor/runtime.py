@@ -40,7 +40,7 @@ from lessor.errors import Code, LessorError, Problem, error_of, problem
 from lessor.ids import fresh_id
 from lessor.messages.record import HostSession
 from lessor.messages.reply import Refused
-from lessor.ports import BrokerAway, Browser, Call, Clock, HostCall, RunCall
+from lessor.ports import BrokerAway, Browser, Call, HostCall, RunCall
 
 log = structlog.get_logger("lessor.runtime")
 T = TypeVar("T")
@@ -60,6 +60,7 @@ async def chromium(config: Config) -> Browser | Problem:
     settings = Settings(
         live=config.live_dir or live_directory(config.host, config.data_dir),
         keys=config.data_dir / "keys",
+        secrets=config.data_dir / "secrets",
         chromium=config.chromium,
         sandbox=sandbox,
         warm_max=config.limits.warm_max,

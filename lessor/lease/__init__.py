@@ -99,7 +99,7 @@ def decide(ledger: Ledger, desk: Desk, event: Event, now: Now) -> Verdict:
         case SealFailed():
             return ending.seal_failed(ledger, desk, event, now)
         case SealLanded():
-            return ending.retry(ledger, desk, now)
+            return ending.seal_landed(ledger, desk, now)
         case Killed():
             # The browser of a start that was dropped leaves nothing to close.
             return ending.killed(ledger, desk, event, now) if desk.ending == "killing" else Verdict(desk)

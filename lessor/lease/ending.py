@@ -9,7 +9,7 @@ from dataclasses import replace
 from lessor.errors import Code, problem
 from lessor.journal import LeaseState, Ledger
 from lessor.lease import queue
-from lessor.lease.answers import receipt, refusal
+from lessor.lease.answers import receipt, refusal, refuse
 from lessor.lease.turn import next_turn
 from lessor.lease.verdict import (
     Again,
@@ -65,8 +65,11 @@ def begin(ledger: Ledger, desk: Desk, reason: str, seal: bool, now: Now, run_rev
 
 
 def closing_landed(ledger: Ledger, desk: Desk, now: Now) -> Verdict:
-    """Wait for a running operation (contract 10), else go on. What queued behind it is refused now."""
-    if desk.operation is not None:
+    """Wait for a running operation (contract 10), else go on. What queued behind it is refused now.
+
+    A revoked profile waits for nothing: its browser is killed under the operation (contract 26).
+    """
+    if desk.operation is not None and _held(ledger).reason != "revoked":
         return Verdict(replace(desk, ending="waiting"))
     return next_turn(_proceed(ledger, desk, now))
 
@@ -162,8 +165,17 @@ def sealed(ledger: Ledger, desk: Desk, event: Sealed, now: Now) -> Verdict:
     return Verdict(desk, records=(committed,), effects=(Again(SealLanded()),))
 
 
+def seal_landed(ledger: Ledger, desk: Desk, now: Now) -> Verdict:
+    """The generation is on disk: that is the receipt. The profile stays exclusive until its browser is gone."""
+    held = _held(ledger)
+    replies = tuple(Say(asked.slot, Closed(receipt=receipt(held))) for asked in desk.closers)
+    after = _proceed(ledger, replace(desk, closers=()), now)
+    return replace(after, replies=(*replies, *after.replies))
+
+
 def seal_failed(ledger: Ledger, desk: Desk, event: SealFailed, now: Now) -> Verdict:
     """Report it to whoever waits, stay exclusive, try again while there is time (contract 23)."""
+    held = _held(ledger)
     failed = problem(
         Code.SEAL_FAILED,
         f"The profile's state could not be sealed ({event.problem.message}) It is tried again: ask for the"
@@ -176,7 +188,7 @@ def seal_failed(ledger: Ledger, desk: Desk, event: SealFailed, now: Now) -> Verd
         desk,
         closers=(),
         seal_tries=desk.seal_tries + 1,
-        retry_ms=now.ms + ms(desk.limits.seal_retry_s) * factor,
+        retry_ms=min(now.ms + ms(desk.limits.seal_retry_s) * factor, max(now.ms, held.seal_by_ms)),
     )
     return Verdict(desk, replies=replies)
 
@@ -228,8 +240,11 @@ def close(ledger: Ledger, desk: Desk, asked: Asked, held: LeaseState, now: Now) 
     """A close by the lease's own claim; asking again joins, then gets the same receipt (contract 21)."""
     request = asked.request
     assert isinstance(request, Close)
-    if held.phase == "closed":
+    if held.phase == "closed" or held.generation is not None:
         return Verdict(desk, replies=(Say(asked.slot, Closed(receipt=receipt(held))),))
+    if held.phase == "live" and now.ms >= request.deadline_ms:
+        late = problem(Code.DEADLINE_PASSED, "The deadline has passed and nothing was closed: ask again.")
+        return refuse(ledger, desk, asked, late, now)
     waiting = replace(desk, closers=(*desk.closers, asked))
     if held.phase == "closing":
         return Verdict(waiting)

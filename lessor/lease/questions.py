@@ -118,7 +118,7 @@ def _told(
         step=step.state if step else None,
         evidence=step.evidence if step else None,
         lease_live=held.live_at(now.ms),
-        page_gone_ms=steps.page_gone_ms(held, desk.boot),
+        page_gone_ms=steps.page_gone_ms(ledger, held, desk.boot),
         settle_s=ledger.profile.settle_s,
         clock_ms=now.ms,
         effect=_effect_of(act.outcome),

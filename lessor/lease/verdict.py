@@ -51,6 +51,11 @@ class Operation:
     def slots(self) -> tuple[int, ...]:
         return (self.asked.slot, *self.joined)
 
+    def repeats(self, op: "PageOp") -> bool:
+        """Whether `op` is this operation asked once more: the same id by the same claim."""
+        ours = self.op
+        return (ours.id, type(ours), ours.lease, ours.claim) == (op.id, type(op), op.lease, op.claim)
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -79,8 +84,16 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
+    """The answer to a finished operation, for who repeats it: same id, kind, lease and claim."""
+
     id: str
+    kind: type[PageOp]
+    lease: str
+    claim: int
     reply: Reply
+
+    def answers(self, op: PageOp) -> bool:
+        return (self.id, self.kind, self.lease, self.claim) == (op.id, type(op), op.lease, op.claim)
 
 
 Ending = Literal["waiting", "looking", "sealing", "killing", "closing"]

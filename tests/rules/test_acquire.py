@@ -37,7 +37,7 @@ def test_l02_horizon_is_cut_to_15_min() -> None:
 def test_l02_horizon_in_the_past_starts_nothing(horizon_s: float) -> None:
     owner = owner_of("r1")
     assert code(Worker(owner, "r1").acquire(horizon_s=horizon_s)) is Code.INVALID_REQUEST
-    assert [] == owner.ordered(StartBrowser)
+    assert owner.ordered(StartBrowser) == []
 
 
 def test_l03_identical_acquire_reattaches() -> None:
@@ -91,7 +91,7 @@ def test_l05_lower_attempt_is_refused_and_takes_no_place() -> None:
     r1 = Worker(owner, "r1", attempt=2)
     r1.granted()
     assert code(Worker(owner, "r1", attempt=1).acquire(wait_s=5)) is Code.PROFILE_BUSY
-    assert () == owner.desk.queue
+    assert owner.desk.queue == ()
     assert not isinstance(r1.act(), Refused)
 
 
@@ -135,7 +135,7 @@ def test_l08_revoked_profile_is_refused() -> None:
     owner = owner_of("r1")
     revoke(owner)
     assert code(Worker(owner, "r1").acquire()) is Code.PROFILE_REVOKED
-    assert [] == owner.ordered(StartBrowser)
+    assert owner.ordered(StartBrowser) == []
 
 
 def test_l34_holder_that_needs_the_page_is_named() -> None:
@@ -149,7 +149,7 @@ def test_l34_holder_that_needs_the_page_is_named() -> None:
         assert (busy.error.code, busy.error.holder_run) == (Code.PROFILE_BUSY, "r1")
         assert busy.error.since is not None
         assert busy.error.expires_at is not None
-        assert [] == owner.written(LeaseClosing)
+        assert owner.written(LeaseClosing) == []
 
 
 @pytest.mark.parametrize("status", [status for status in RunStatus if not status.needs_page])
@@ -325,7 +325,7 @@ def test_newcomers_reading_older_than_the_holders_call_closes_nothing() -> None:
     r1.act()
     owner.tell(read)
     assert code(owner.reply(slot)) is Code.PROFILE_BUSY
-    assert [] == owner.written(LeaseClosing)
+    assert owner.written(LeaseClosing) == []
 
 
 def test_l43_dead_workers_lease_lapses_and_the_next_run_is_granted() -> None:
@@ -347,7 +347,7 @@ def test_unconfirmed_kill_keeps_the_profile() -> None:
     slot = Worker(owner, "r2").poll()
     owner.tell(Killed(None, owner.take(KillBrowser).instance))
     assert owner.reply(slot) is None
-    assert [] == owner.written(LeaseClosed)
+    assert owner.written(LeaseClosed) == []
     owner.wait(0.5)
     owner.let(KillBrowser)
     assert isinstance(owner.reply(slot), Granted)

@@ -24,11 +24,11 @@ def test_the_end_of_a_dropped_start_closes_no_lease() -> None:
     owner.let(StartBrowser)
     r1.granted()
     owner.tell(Killed(owner.now_ms, dropped.instance))
-    assert [] == owner.written(LeaseClosed)
+    assert owner.written(LeaseClosed) == []
     r1.observe()
     owner.ask(r1.closing())
     owner.tell(Killed(owner.now_ms, dropped.instance))
-    assert [] == owner.written(LeaseClosed), "another browser's end confirms nothing"
+    assert owner.written(LeaseClosed) == [], "another browser's end confirms nothing"
 
 
 def test_l09_failed_start_leaves_no_lease() -> None:
@@ -106,7 +106,7 @@ def test_browser_nobody_polls_for_is_dropped_after_10_s() -> None:
     owner.wait(1)
     owner.tell(up(owner, owner.take(StartBrowser)))
     owner.wait(9.9)
-    assert [] == owner.ordered(KillBrowser)
+    assert owner.ordered(KillBrowser) == []
     owner.wait(0.2)
     assert len(owner.ordered(KillBrowser)) == 1
 

@@ -13,10 +13,10 @@ import msgspec
 from lessor.browser.engine import Engine, Settings
 from lessor.browser.keeper.linux import boot_ms
 from lessor.browser.session import LiveSession
-from lessor.errors import Problem
-from lessor.messages.action import Element, Observation
+from lessor.errors import Code, Problem
+from lessor.messages.action import AnyAction, Element, Match, Observation
 from lessor.messages.ids import ProfileKey
-from lessor.ports import BrowserSpec
+from lessor.ports import BrowserSpec, Sent, Target
 
 KEY = ProfileKey("acme", "crm")
 
@@ -34,8 +34,15 @@ class Rig:
         self.sessions: list[LiveSession] = []
         self.gone: list[str] = []
 
+    @staticmethod
+    def later_ms() -> int:
+        """Long enough for a whole test run."""
+        return soon(1_800_000)
+
     def engine(self, live: str = "live", warm_max: int = 0) -> Engine:
-        engine = Engine(Settings(live=self.root / live, keys=self.root / "keys", warm_max=warm_max))
+        engine = Engine(
+            Settings(live=self.root / live, keys=self.root / "keys", secrets=self.root / "secrets", warm_max=warm_max)
+        )
         self.engines.append(engine)
         return engine
 
@@ -84,3 +91,27 @@ def named(page: Observation, name: str) -> Element:
     found = [element for element in page.elements if element.name == name]
     assert len(found) == 1, (name, msgspec.to_builtins(page.elements))
     return found[0]
+
+
+async def do(session: LiveSession, action: AnyAction, page: Observation, match: Match = "target") -> Observation:
+    """Aim and dispatch; the page afterwards."""
+    target = await session.aim("main", page.revision, action, match, soon())
+    assert isinstance(target, Target), target
+    sent = await session.dispatch("main", action, target, soon())
+    assert isinstance(sent, Sent), sent
+    assert sent.page is not None
+    return sent.page
+
+
+async def refused(session: LiveSession, action: AnyAction, page: Observation, match: Match = "target") -> Code:
+    """The code of a dry run that must not pass, well within its five seconds."""
+    began_ms = boot_ms()
+    found = await session.aim("main", page.revision, action, match, soon())
+    assert isinstance(found, Problem), found
+    assert boot_ms() - began_ms < 5000
+    return found.code
+
+
+async def script(session: LiveSession, source: str) -> object:
+    """Run what a page's own script could do."""
+    return await session.main.page.evaluate(source)

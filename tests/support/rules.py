@@ -66,7 +66,7 @@ from lessor.messages.request import (
     RevokeProfile,
 )
 from lessor.messages.run import RunReading, RunRecord, RunStatus
-from tests.support.history import Came, Hit, History, Ordered, RunWritten, Swept, Told, Wrote
+from tests.support.history import Came, History, Hit, Ordered, RunWritten, Swept, Told, Wrote
 
 E = TypeVar("E", bound=Effect)
 R = TypeVar("R", bound=AnyRecord)
@@ -195,9 +195,7 @@ class Owner:
 
     def _append(self, records: tuple[AnyRecord, ...]) -> None:
         self.last += 1
-        entry = Entry(
-            epoch=self.desk.epoch, nonce=self.id("nonce"), boot=self.boot, at_ms=self.now_ms, records=records
-        )
+        entry = Entry(epoch=self.desk.epoch, nonce=self.id("nonce"), boot=self.boot, at_ms=self.now_ms, records=records)
         fold(self.ledger, self.last, entry)
         self.entries.append((self.last, entry))
         self.history.append(Wrote(self.now_ms, self.last, entry))
@@ -451,9 +449,7 @@ class Worker:
         return self._call(self.navigating(sequence=sequence, timeout_s=timeout_s))
 
     def observing(self, timeout_s: float = 10) -> Observe:
-        return Observe(
-            id=self.owner.id(), lease=self.lease, claim=self.claim, deadline_ms=self.deadline_ms(timeout_s)
-        )
+        return Observe(id=self.owner.id(), lease=self.lease, claim=self.claim, deadline_ms=self.deadline_ms(timeout_s))
 
     def observe(self, timeout_s: float = 10) -> Reply:
         return self._call(self.observing(timeout_s))

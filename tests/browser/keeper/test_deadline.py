@@ -9,7 +9,7 @@ import signal
 import pytest
 
 from lessor.browser.keeper import client, linux
-from tests.browser.keeper.bench import Bench, RawClient, exited, stop
+from tests.browser.keeper.bench import Bench, exited, stop
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -30,7 +30,7 @@ async def test_f04_a_stopped_keepers_browser_is_killed_by_the_guard_and_no_comma
     bench: Bench,
 ) -> None:
     keeper = await bench.launch(ttl_ms=700)
-    raw = await RawClient.open((await bench.admit(keeper, ttl_ms=700)).ws_url)
+    raw = await bench.connect((await bench.admit(keeper, ttl_ms=700)).ws_url)
     await raw.call(1, "Browser.getVersion")
     before = bench.record(keeper)
     stop(keeper.pid)

@@ -11,7 +11,7 @@ import pytest
 
 from lessor.browser.keeper import client, linux
 from lessor.browser.keeper.ending import confirm_gone, sweep
-from tests.browser.keeper.bench import Bench, RawClient, exited, stop
+from tests.browser.keeper.bench import Bench, exited, stop
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -34,7 +34,7 @@ async def test_f01_no_orphan_two_seconds_after_a_sigkill(
             await exited(pid)
     assert confirm_gone(keeper.directory)
     assert bench.record(keeper)["phase"] == "dead"
-    assert os.listdir(keeper.directory) == ["state.json"]
+    assert bench.files(keeper) == ["state.json"]
 
 
 async def test_f01_a_killed_guard_is_replaced_and_the_page_lives(bench: Bench) -> None:
@@ -88,7 +88,7 @@ async def test_a_sweep_removes_the_dead_and_spares_the_living(bench: Bench) -> N
 
 async def test_the_keeper_outlives_its_hosts_connection(bench: Bench) -> None:
     keeper = await bench.launch()
-    raw = await RawClient.open((await bench.admit(keeper)).ws_url)
+    raw = await bench.connect((await bench.admit(keeper)).ws_url)
     raw.writer.close()
     await keeper.close()
     bench.keepers.remove(keeper)

@@ -1,0 +1,62 @@
+"""A whole host over a fake browser, and callers who speak nothing but NATS and JSON."""
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import nats
+import pytest
+from nats.aio.client import Client
+
+from lessor.broker.embedded import Endpoint
+from lessor.config import Config
+from lessor.runtime import Runtime
+from tests.wire.fake import Fake
+from tests.wire.page import requests
+from tests.wire.plain import Plain
+
+Speak = Callable[..., Plain]
+
+
+@pytest.fixture
+async def fake() -> Fake:
+    return Fake()
+
+
+@pytest.fixture
+async def runtime(tmp_path: Path, fake: Fake) -> AsyncIterator[Runtime]:
+    async def browser(config: Config) -> Fake:
+        return fake
+
+    async with Runtime(Config(data_dir=tmp_path), browser=browser) as runtime:
+        yield runtime
+        fake.gate.set()
+
+
+async def connection_to(endpoint: Endpoint) -> Client:
+    async def quiet(error: Exception) -> None:
+        """What goes wrong is told by the test."""
+
+    return await nats.connect(endpoint.url, token=endpoint.token, error_cb=quiet, pending_size=0)
+
+
+@pytest.fixture
+async def connection(runtime: Runtime) -> AsyncIterator[Client]:
+    assert runtime.endpoint is not None
+    opened = await connection_to(runtime.endpoint)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def speak(connection: Client) -> Speak:
+    """A caller of any tenant and principal: the embedded broker takes anybody's word for that."""
+    return lambda tenant="local", principal="me": Plain(connection, requests(), tenant, principal)
+
+
+@pytest.fixture
+async def plain(speak: Speak) -> Plain:
+    """The principal `me`, with a profile `shop`."""
+    caller = speak()
+    made = await caller.profile("shop", "create")
+    assert made["type"] == "profile", made
+    return caller
