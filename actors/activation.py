@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from lessor.actors.words import Ports
 from lessor.errors import Code, Problem, problem
 from lessor.journal import LeaseState, Ledger, fold
+from lessor.lease.answers import no_profile
 from lessor.lease.recover import Found
 from lessor.messages.ids import ProfileKey
 from lessor.messages.record import Own
@@ -94,8 +95,7 @@ class Activation:
         if own is None:
             if self._creator is not None:
                 return None
-            missing = problem(Code.NOT_FOUND, f"There is no profile {self._key.profile!r} for you: create it.")
-            return NotMine(missing)
+            return NotMine(no_profile(self._key.profile))
         if own.state == "quarantined" and (own.until_unix_ms or 0) > self._ports.clock.unix_ms():
             left_s = ((own.until_unix_ms or 0) - self._ports.clock.unix_ms()) / 1000
             return NotMine(

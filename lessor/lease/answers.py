@@ -75,9 +75,14 @@ def told_time(now: Now, at_ms: int) -> str:
 
 
 def not_found(desk: Desk) -> Problem:
+    return no_profile(desk.profile)
+
+
+def no_profile(profile: str) -> Problem:
+    """The same words for a profile that never was and for somebody else's (contract 4)."""
     return problem(
         Code.NOT_FOUND,
-        f"There is no profile {desk.profile!r} for you: create it, or ask with its owner's credentials.",
+        f"There is no profile {profile!r} for you: create it, or ask with its owner's credentials.",
     )
 
 
