@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import cast
 
+import msgspec
+
 from tests.support.stage import Stage
 
 SAID_S_MAX = 20.0
@@ -69,4 +71,19 @@ async def worker_process(stage: Stage, **job: object) -> AsyncIterator[Told]:
     """`tests.support.worker_main` as a worker of the stage's tenant."""
     environment = {"LESSOR_URL": stage.endpoint.url, "LESSOR_TOKEN": stage.endpoint.token}
     async with process("tests.support.worker_main", {"tenant": stage.tenant, **job}, environment) as told:
+        yield told
+
+
+@asynccontextmanager
+async def host_process(stage: Stage, word: str = "h") -> AsyncIterator[Told]:
+    """`tests.support.host_main`: a host on the session's broker, with the stage's limits. Its pages outlive it."""
+    environment = {"LESSOR_URL": stage.endpoint.url, "LESSOR_TOKEN": stage.endpoint.token}
+    job = {
+        "data_dir": str(stage.directory / word),
+        "live_dir": str(stage.live / word),
+        "host": f"{stage.tenant}-{word}",
+        "limits": msgspec.to_builtins(stage.limits),
+    }
+    async with process("tests.support.host_main", job, environment) as told:
+        await told.said("up")
         yield told

@@ -5,6 +5,7 @@ the test is over, everything its profiles wrote is read back and held against th
 """
 
 import contextlib
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -26,12 +27,13 @@ from lessor.config import Config
 from lessor.errors import Code, LessorError, Problem
 from lessor.limits import Limits
 from lessor.messages.ids import Caller, ProfileKey
-from lessor.messages.record import AnyRecord, Entry
+from lessor.messages.record import AnyRecord, Entry, LeaseGranted
 from lessor.ports import Browser, Chain
 from lessor.runtime import BrowserMaker, Host, chromium
 from tests.model.browser import Hit, ModelBrowser
 from tests.support.broker import connect, fresh
 from tests.support.check import check
+from tests.support.keepers import Tree, tree_of
 from tests.support.wire import Wire
 
 R = TypeVar("R", bound=AnyRecord)
@@ -53,6 +55,8 @@ class Stage:
     connection: Connection
     stream: Stream
     stack: AsyncExitStack
+    live: Path
+    """Where browsers live: short, since sockets lie below it."""
     tenant: str = field(default_factory=lambda: fresh("t"))
     hosts: dict[str, Host] = field(default_factory=dict[str, Host])
 
@@ -67,6 +71,7 @@ class Stage:
             nats_token=self.endpoint.token,
             host=name,
             limits=self.limits,
+            live_dir=self.live / word,
         )
         host = Host(config, None, self._maker())
         await host.open()
@@ -138,13 +143,17 @@ class Stage:
         await client.create_profile("shop", origins=[origin], settle_s=0)
         return client
 
+    async def tree(self, profile: str = "shop", word: str = "h") -> Tree:
+        """The processes of the profile's latest lease."""
+        return tree_of(self.live / word, (await self.written(LeaseGranted, profile))[-1].instance)
+
     async def verify(self) -> None:
         """Every profile of the tenant, read back and held against the invariants."""
         for key, _ in await StreamJournal(self.stream, Shard()).profiles(self.tenant):
-            check((await self.chain(key.profile)).entries, self._hits(key))
+            check((await self.chain(key.profile)).entries, self._hits())
 
-    def _hits(self, key: ProfileKey) -> tuple[Hit, ...]:
-        return tuple(self.browser.hits) if self.browser is not None else ()
+    def _hits(self) -> tuple[Hit, ...] | None:
+        return tuple(self.browser.hits) if self.browser is not None else None
 
 
 @asynccontextmanager
@@ -155,7 +164,8 @@ async def staged(endpoint: Endpoint, directory: Path, limits: Limits, *, model: 
     assert not isinstance(stream, Problem), stream
     browser = ModelBrowser(BootClock()) if model else None
     async with AsyncExitStack() as stack:
-        stage = Stage(endpoint, directory, limits, browser, connection, stream, stack)
+        live = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lessor-", ignore_cleanup_errors=True)))
+        stage = Stage(endpoint, directory, limits, browser, connection, stream, stack, live)
         stack.push_async_callback(connection.close)
         stack.push_async_callback(_end, stage)
         yield stage

@@ -1,4 +1,4 @@
-"""A worker in a process of its own: takes a run, acquires `shop`, acts, says so, and then waits to be killed."""
+"""A worker in a process of its own: takes a run, acquires a profile, acts, says so, and then waits to be killed."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ def say(word: str, **more: object) -> None:
 async def main() -> None:
     job = json.loads(sys.argv[1])
     async with lessor.connect(tenant=job["tenant"], worker="doomed") as client, client.run(job["run"]) as run:
-        lease = await run.acquire("shop")
+        lease = await run.acquire(job.get("profile", "shop"))
         if "url" in job:
             await lease.navigate(job["url"])
         page = await lease.observe()
