@@ -72,13 +72,9 @@ async def _failed(tab: Tab, guard: Guard, error: str) -> Problem:
     if error == ABORTED and "beforeunload" in tab.dialogs:
         return problem(Code.NAVIGATION_CANCELLED, "The page asked to stay, and stayed: finish or clear its form first.")
     if error == ABORTED:
-        return problem(
-            Code.NAVIGATION_FAILED, "That address is a download or is empty: the tab stays where it was."
-        )
+        return problem(Code.NAVIGATION_FAILED, "That address is a download or is empty: the tab stays where it was.")
     await tab.until(lambda: not tab.is_loading, boot_ms() + ERROR_PAGE_MS_MAX)
-    return problem(
-        Code.NAVIGATION_FAILED, f"The page could not be loaded ({error[:100]}): check the address."
-    )
+    return problem(Code.NAVIGATION_FAILED, f"The page could not be loaded ({error[:100]}): check the address.")
 
 
 def _stop(tab: Tab) -> Problem:
