@@ -66,7 +66,9 @@ async def chromium(config: Config) -> Browser | Problem:
         warm_max=config.limits.warm_max,
         warm_s=config.limits.warm_s,
     )
-    return Engine(settings)
+    engine = Engine(settings)
+    engine.prepare()
+    return engine
 
 
 def settings_of(config: Config, endpoint: Endpoint | None, name: str) -> Settings:
@@ -126,10 +128,9 @@ class Host:
             raise error_of(problem(Code.SETUP_FAILED, " ".join(contradictions)))
         self._loop = asyncio.get_running_loop()
         self._stack.callback(_lock(self.config))
-        self._broker = await self._reach()
-        made = await self._make_browser(self.config)
-        self._browser = _value(made)
+        self._browser = _value(await self._make_browser(self.config))
         self._stack.push_async_callback(self._browser.close)
+        self._broker = await self._reach()
         await self._begin()
         self._watch = asyncio.get_running_loop().create_task(self._watch_connection())
 
