@@ -309,7 +309,9 @@ def _broken() -> Problem:
 
 
 def _silent_act() -> Problem:
-    unknown = "Nothing was heard of the act: ask for its outcome, or look it up by its request key, before it is repeated."
+    unknown = (
+        "Nothing was heard of the act: ask for its outcome, or look it up by its request key, before it is repeated."
+    )
     return problem(Code.OUTCOME_UNKNOWN, unknown)
 
 

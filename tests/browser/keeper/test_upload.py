@@ -21,8 +21,9 @@ from tests.browser.keeper.bench import Bench, exited, stop
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-BODY_BYTES = 64 << 20
-TTL_MS = 2500
+BODY_BYTES = 24 << 20  # more than all buffers on the way hold
+RECEIVE_BYTES_MAX = 256 << 10
+TTL_MS = 4000
 TOP = Path(__file__).parents[3]
 HOST = f"""
 import asyncio, sys
@@ -51,6 +52,7 @@ class Slow:
         self.posts: list[socket.socket] = []
         self.posted = asyncio.Event()
         self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES_MAX)
         self._listener.setblocking(False)
         self._serving = asyncio.create_task(self._serve())
 
