@@ -112,7 +112,7 @@ def explore(steps: int) -> None:
         database=None,
         suppress_health_check=list(HealthCheck),
     )
-    run_state_machine_as_test(Leasing, settings=profile)  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(Leasing, settings=profile)
 
 
 @pytest.mark.timeout(300)
