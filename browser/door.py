@@ -37,6 +37,10 @@ class Door:
         """Why nothing passes any more; None while the door is open."""
         return self._shut.result() if self._shut.done() else None
 
+    def silence(self) -> Away:
+        """What to say when nothing came back."""
+        return self.away or Away.SILENT
+
     def shut(self, why: Away) -> None:
         if not self._shut.done():
             self._shut.set_result(why)
@@ -48,13 +52,13 @@ class Door:
         `unless` happens."""
         if self._shut.done() or deadline_ms <= boot_ms():
             work.close()
-            return self.away or Away.SILENT
+            return self.silence()
         task = self.start(work)
         timeout_s = max(0.0, (deadline_ms - boot_ms()) / 1000)
         await _first(task, self._shut, *(() if unless is None else (unless,)), timeout_s=timeout_s)
         if not task.done():
             is_off = unless is not None and unless.done()
-            return self.away or (Failed("crashed") if is_off else Away.SILENT)
+            return Failed("crashed") if is_off and self.away is None else self.silence()
         error = task.exception()
         if error is None:
             return task.result()
