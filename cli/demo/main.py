@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from lessor.errors import Exit, LessorError
 
 INTERRUPTED: Final = 130
 FAILED: Final = 1
+KEPT: Final = ("LESSOR_CHROMIUM",)
 DEFAULT_INVOICES: Final = 2
 
 
@@ -34,6 +36,8 @@ def run(
     """Play the demo; the exit code is 0 when all that was promised came true.
 
     The timeline goes to stdout, with `as_json` to stderr: stdout then holds the one line of figures."""
+    for name in [name for name in os.environ if name.startswith("LESSOR_") and name not in KEPT]:
+        del os.environ[name]  # the demo is about itself, not about your broker
     timeline = Timeline(sys.stderr if as_json else sys.stdout, picture=picture is not None)
     try:
         figures, short = asyncio.run(_until_told(Play(plan(invoices, seed), answer, naive), timeline))

@@ -84,6 +84,7 @@ class _Run:
         """Say go, with what is planned for this invoice. True when the worker was killed."""
         stage, site = self._stage, self._stage.site
         fault = self._faults.pop(event["number"], Fault.NONE)
+        await stage.remember()
         if fault is Fault.WORKER_BEFORE_CLICK:
             await stage.kill_worker(worker)
             return True
@@ -99,7 +100,7 @@ class _Run:
         if fault.kills_worker:
             await stage.kill_worker(worker)
         else:
-            await stage.kill_browser()
+            stage.kill_browser()
         if fault is not Fault.BROWSER_LATE:
             await asyncio.to_thread(site.release)
         return fault.kills_worker

@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Self
 
 import psutil
@@ -36,7 +37,14 @@ class Child:
         self._log = log
 
     @classmethod
-    async def start(cls, name: str, module: str, arguments: Sequence[str], directory: Path) -> Self:
+    async def start(
+        cls,
+        name: str,
+        module: str,
+        arguments: Sequence[str],
+        directory: Path,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> Self:
         log = directory / f"{name.replace(' ', '-')}.log"
         with log.open("ab") as errors:
             process = await asyncio.create_subprocess_exec(
@@ -47,7 +55,7 @@ class Child:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=errors,
-                env={**os.environ, MARK: str(directory), "TMPDIR": str(directory)},
+                env={**os.environ, MARK: str(directory), "TMPDIR": str(directory), **environment},
                 start_new_session=True,
                 limit=LINE_BYTES_MAX,
             )
@@ -115,7 +123,7 @@ class Census:
         self._seen: set[_Seen] = set()
 
     def look(self) -> None:
-        """Remember who is there now. Call it while things live, since orphans lose their parents."""
+        """Remember who is there now. Blocking: it reads the process table."""
         table = {process.pid: process for process in psutil.process_iter(["ppid", "create_time", "cmdline"])}
         marked = {pid for pid, process in table.items() if self._is_marked(process)}
         for pid, process in table.items():
