@@ -70,6 +70,9 @@ class Process(pykka.ThreadingActor):
     def ended(self) -> None:
         """The actor is over, by itself or by a crash: leave nobody without an answer."""
 
+    def unheard(self, message: object) -> None:
+        """A message that came too late to be handled: whoever waits for its answer needs one. Any thread."""
+
     def perform(self, work: Callable[[], Awaitable[T]], then: Callable[[T], None]) -> None:
         """Start I/O on the loop; `then` runs in this actor's thread, through the mailbox."""
         self.io.start(
@@ -84,6 +87,7 @@ class Process(pykka.ThreadingActor):
             self.actor_ref.tell(message)
         except pykka.ActorDeadError:
             log.debug("told a stopped actor", actor=self.name, message=type(message).__name__)
+            self.unheard(message)
 
     def later(self, delay_ms: int, message: object) -> Timer:
         return self.io.later(delay_ms, lambda: self.post(message))
@@ -95,6 +99,8 @@ class Process(pykka.ThreadingActor):
 
     def on_receive(self, message: Any) -> None:
         match message:
+            case _ if self._failed:
+                self.unheard(message)
             case Done(run=run):
                 self._guarded(run)
             case Broken(error=error):
@@ -106,13 +112,20 @@ class Process(pykka.ThreadingActor):
 
     def on_stop(self) -> None:
         self.ended()
+        kept: list[Any] = []
+        while not self.actor_inbox.empty():
+            envelope = self.actor_inbox.get()
+            if envelope.reply_to is None:
+                self.unheard(envelope.message)
+            else:
+                kept.append(envelope)
+        for envelope in kept:
+            self.actor_inbox.put(envelope)
 
     def _guarded(self, run: Callable[[], None]) -> None:
-        if self._failed:
-            return
         try:
             run()
-        except Exception as error:  # noqa: BLE001 -- the one place where a broken invariant ends its actor
+        except BaseException as error:  # noqa: BLE001 -- pykka would stop every actor of the process for a SystemExit
             self._fail(error)
 
     def _fail(self, error: BaseException) -> None:

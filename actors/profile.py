@@ -306,6 +306,17 @@ class ProfileActor(Process):
             answer(Refused(error=unsettled, effect=unsettled.effect))
         self._slots.clear()
 
+    def unheard(self, message: object) -> None:
+        match message:
+            case Call() if self._resting:
+                self._up(message)
+            case Call():
+                message.answer(Refused(error=problem(Code.MOVED, "The profile's owner stopped: ask again.")))
+            case RenewTick():
+                message.answer(None)
+            case _:
+                pass
+
 
 @dataclass(frozen=True, slots=True)
 class _Due:

@@ -99,6 +99,7 @@ class LeaseGone:
 
 
 PageCall = Go | See | Do
+Asking = Take | Want | End | Report | PageCall
 
 
 class Held(Protocol):
@@ -114,6 +115,8 @@ class Desk:
     hold: Hold | None = None
     busy: bool = False
     lane: deque[PageCall] = field(default_factory=deque[PageCall])
+    last: Hold | None = None
+    """The lease that was closed last: asked again, the owner gives its receipt again (contract 21)."""
     debts: list[Hold] = field(default_factory=list[Hold])
     """Closes that could not be delivered."""
 
@@ -138,6 +141,8 @@ class RunActor(Process):
         self._claim: int | None = None
         self._deadline: datetime | None = None
         self._desks: dict[str, Desk] = {}
+        self._open: list[Asking] = []
+        """Calls without an answer yet, in the order in which they came."""
 
     def __repr__(self) -> str:
         leases = ", ".join(
@@ -148,6 +153,8 @@ class RunActor(Process):
         return f"<RunActor {self._run_name} claim {self._claim}: {leases or 'no lease'}>"
 
     def receive(self, message: object) -> None:
+        if isinstance(message, Asking):
+            self._open.append(message)
         match message:
             case Take():
                 self._take(message)
@@ -165,6 +172,21 @@ class RunActor(Process):
                 self._lease_gone(lease)
             case _:
                 raise AssertionError(message)
+
+    def _answer(self, call: Asking, answer: Answered) -> None:
+        if call in self._open:
+            self._open.remove(call)
+            call.answer(answer)
+
+    def ended(self) -> None:
+        """Nobody waits for nothing: an act that had begun may have happened, and is looked up (contract 13)."""
+        for call in tuple(self._open):
+            begun = isinstance(call, Do) and call not in self._desk(call.profile).lane
+            self._answer(call, _unsettled() if begun else _stopped())
+
+    def unheard(self, message: object) -> None:
+        if isinstance(message, Asking):
+            message.answer(_stopped())
 
     def _desk(self, profile: str) -> Desk:
         return self._desks.setdefault(profile, Desk())
@@ -184,7 +206,7 @@ class RunActor(Process):
         def taken(heard: Heard) -> None:
             if isinstance(heard, RunTold):
                 self._claim = heard.record.claim
-            take.answer(heard if isinstance(heard, RunTold) else as_problem(heard))
+            self._answer(take, heard if isinstance(heard, RunTold) else as_problem(heard))
 
         subject = self._talk.to.run(self._run_name, "take")
         self.perform(lambda: self._talk.line.ask(subject, request, 10.0), taken)
@@ -205,14 +227,14 @@ class RunActor(Process):
             request = ReportRun(id=self._talk.fresh(), claim=claim, status=report.status)
             return await self._talk.line.ask(self._talk.to.run(self._run_name, "report"), request, 10.0)
 
-        self.perform(write, lambda heard: report.answer(heard if isinstance(heard, RunTold) else as_problem(heard)))
+        self.perform(write, lambda heard: self._answer(report, heard if isinstance(heard, RunTold) else as_problem(heard)))
 
     # -- leases
 
     def _want(self, want: Want) -> None:
         desk = self._desk(want.profile)
         if self._claim is None:
-            want.answer(problem(Code.INVALID_REQUEST, "Take the run before you acquire for it."))
+            self._answer(want, problem(Code.INVALID_REQUEST, "Take the run before you acquire for it."))
             return
         request = Acquire(
             id=self._talk.fresh(),
@@ -234,7 +256,7 @@ class RunActor(Process):
             result, left = outcome
             desk.debts.extend(left)
             self._keep(desk, result)
-            want.answer(result.answer)
+            self._answer(want, result.answer)
 
         self.perform(acquire, acquired)
 
@@ -265,7 +287,7 @@ class RunActor(Process):
             self._held(desk.hold.view.lease, None)
         desk.hold = None
         while desk.lane:
-            desk.lane.popleft().answer(problem(Code.RUN_ENDED, f"The run was reported {status}."))
+            self._answer(desk.lane.popleft(), problem(Code.RUN_ENDED, f"The run was reported {status}."))
 
     def _lease_gone(self, lease: str) -> None:
         for desk in self._desks.values():
@@ -275,17 +297,19 @@ class RunActor(Process):
 
     def _end(self, end: End) -> None:
         desk = self._desk(end.profile)
-        hold = desk.hold
+        hold = desk.hold or desk.last
         if hold is None:
-            end.answer(_no_lease(end.profile))
+            self._answer(end, _no_lease(end.profile))
             return
-        desk.hold = None
-        self._held(hold.view.lease, None)
+        if desk.hold is not None:
+            desk.hold = None
+            self._held(hold.view.lease, None)
+        desk.last = hold
 
         def ended(answer: Answered) -> None:
             if isinstance(answer, Problem) and answer.retryable:
                 desk.debts.append(hold)
-            end.answer(answer)
+            self._answer(end, answer)
 
         self.perform(lambda: self._talk.close(hold, end.discard, end.timeout_s), ended)
 
@@ -295,7 +319,7 @@ class RunActor(Process):
         while desk.lane and not desk.busy:
             call = desk.lane.popleft()
             if desk.hold is None:
-                call.answer(_no_lease(call.profile))
+                self._answer(call, _no_lease(call.profile))
                 continue
             desk.busy = True
             self._begin(desk, call, desk.hold)
@@ -314,7 +338,7 @@ class RunActor(Process):
                 self._keep(desk, result)
             elif result.close is not None:
                 self._close_later(desk, result.close)
-            call.answer(result.answer)
+            self._answer(call, result.answer)
             self._next(desk)
 
         self.perform(converse, over)
@@ -352,3 +376,14 @@ class RunActor(Process):
 
 def _no_lease(profile: str) -> Problem:
     return problem(Code.LEASE_CLOSED, f"This run holds no lease of {profile!r}: acquire it.")
+
+
+def _stopped() -> Problem:
+    return problem(Code.MOVED, "The run's actor stopped before it did this: take the run again.")
+
+
+def _unsettled() -> Problem:
+    return problem(
+        Code.OUTCOME_UNKNOWN,
+        "The run's actor stopped while the act was under way: ask for its outcome, or look it up by its request key.",
+    )

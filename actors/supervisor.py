@@ -91,9 +91,10 @@ class SupervisorActor(Process):
         ports: Ports,
         began_ms: int,
         parent: Callable[[ChildFailed | SessionLost], None],
+        owner: type[ProfileActor] = ProfileActor,
     ) -> None:
         super().__init__(io, f"supervisor {ports.host}", parent)
-        self.ports, self._up = ports, parent
+        self.ports, self._up, self._owner = ports, parent, owner
         self._until_ms = began_ms + ms(ports.limits.keeper_s)
         self._children: dict[ProfileKey, Child] = {}
         self._sweep_timer: Timer | None = None
@@ -154,12 +155,17 @@ class SupervisorActor(Process):
         try:
             ref.tell(message)
         except pykka.ActorDeadError:
-            if isinstance(message, Call):
-                gone = problem(Code.MOVED, "The profile's owner is being restarted: ask again.", retry_after_s=0.2)
-                message.answer(Refused(error=gone, effect=gone.effect))
+            match message:
+                case Call():
+                    gone = problem(Code.MOVED, "The profile's owner is being restarted: ask again.", retry_after_s=0.2)
+                    message.answer(Refused(error=gone, effect=gone.effect))
+                case RenewTick():
+                    message.answer(None)
+                case _:
+                    pass
 
     def _start(self, key: ProfileKey, child: Child) -> None:
-        child.ref = ProfileActor.start(self.io, self.ports, key, self._until_ms, self.post)
+        child.ref = self._owner.start(self.io, self.ports, key, self._until_ms, self.post)
         self._children[key] = child
         waiting, child.waiting = child.waiting, []
         for call in waiting:
@@ -289,6 +295,10 @@ class SupervisorActor(Process):
             if child.ref is not None:
                 self._tell(child.ref, Sweep())
         self._arm_sweep()
+
+    def unheard(self, message: object) -> None:
+        if isinstance(message, Call | RunCall | HostCall):
+            message.answer(Refused(error=problem(Code.MOVED, "The host is stopping: ask again.", retry_after_s=0.5)))
 
     def ended(self) -> None:
         """Stop the owners without touching their pages: keepers outlive the host."""

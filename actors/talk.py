@@ -75,7 +75,7 @@ class Talk:
             if left_s <= 0 and last is not None:
                 return Result(last, None)
             budget_s = min(10.0, max(0.5, left_s))
-            asked = _poll(request, self.fresh(), budget_s)
+            asked = _poll(request, self.fresh(), left_s, budget_s)
             heard = await self.line.ask(self.to.profile(profile, "acquire"), asked, budget_s + 1.0)
             match heard:
                 case Granted(lease=LeaseView() as view):
@@ -221,9 +221,10 @@ class Talk:
         return hold if view is None else replace(hold, view=view, heard_ms=self.clock.now_ms())
 
 
-def _poll(request: Acquire, fresh: str, budget_s: float) -> Acquire:
-
-    return msgspec.structs.replace(request, id=fresh, budget_s=budget_s)
+def _poll(request: Acquire, fresh: str, left_s: float, budget_s: float) -> Acquire:
+    """The owner may keep the poll only as long as the caller waits: its answer says who holds the profile."""
+    wait_s = min(request.wait_s, max(0.0, left_s))
+    return msgspec.structs.replace(request, id=fresh, budget_s=budget_s, wait_s=wait_s)
 
 
 def _repeat(hold: Hold, request: Navigate | Observe, fresh: str, now_ms: int, timeout_s: float) -> Navigate | Observe:

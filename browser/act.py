@@ -135,19 +135,20 @@ async def dispatch(tab: Tab, action: AnyAction, target: Target, deadline_ms: int
     sent. From the first event on, only an acknowledgement of a browser that lives on makes it `Sent`."""
     given = target.token
     assert isinstance(given, Aim)
-    away = tab.door.away
-    if away is not None:
-        return NotSent("The connection to the browser had ended before.")
     sent_ms = boot_ms()
+    if tab.door.away is not None:
+        return NotSent("The connection to the browser had ended before.")
+    if deadline_ms <= sent_ms:
+        return NotSent("The deadline had passed before.")
     begun = await _begin(tab, action, given, deadline_ms)
     if isinstance(begun, (NotSent, Away)):
         return begun
     inputs = _inputs(tab, action, begun, given.secret)
     if inputs:
-        answers = await asyncio.gather(*(tab.door.through(each, deadline_ms) for each in inputs))
+        answers = await asyncio.gather(*(tab.through(each, deadline_ms) for each in inputs))
         for answer in answers:
             if isinstance(answer, (Away, Failed)):
-                return tab.door.away or Away.SILENT
+                return tab.door.silence()
     page = await _finish(tab, action, given, deadline_ms)
     if isinstance(page, NotSent):
         return page
@@ -207,7 +208,7 @@ def _inputs(tab: Tab, action: AnyAction, begun: _Begun, secret: str | None) -> l
 
 async def _finish(tab: Tab, action: AnyAction, aim: Aim, deadline_ms: int) -> Observation | NotSent | None:
     """Settle: two animation frames without a change of the tree or 100 ms, and the end of a navigation that began;
-    2 s at most. Then look."""
+    2 s at most. Then look; a page that is still on its way somewhere else by then cannot be read."""
     until_ms = min(deadline_ms, boot_ms() + SETTLE_MS_MAX)
     if isinstance(aim.place, World):
         found = await tab.read("act.finish", until_ms, None, None)
@@ -221,8 +222,12 @@ async def _finish(tab: Tab, action: AnyAction, aim: Aim, deadline_ms: int) -> Ob
                 tab.notices.add("another element moved under the pointer; the press was stopped")
             case "not_taken":
                 tab.notices.add("the element did not take the state that was asked for")
+            case _:
+                pass
     if tab.is_loading or not isinstance(found, Reading):
         await tab.until(lambda: not tab.is_loading, until_ms)
+        if tab.is_leaving:
+            return None
         found = await tab.read("observe", min(deadline_ms, boot_ms() + LOOK_MS_MAX))
     return remember(tab, found) if isinstance(found, Reading) else None
 

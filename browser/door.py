@@ -37,20 +37,28 @@ class Door:
         """Why nothing passes any more; None while the door is open."""
         return self._shut.result() if self._shut.done() else None
 
+    def silence(self) -> Away:
+        """What to say when nothing came back."""
+        return self.away or Away.SILENT
+
     def shut(self, why: Away) -> None:
         if not self._shut.done():
             self._shut.set_result(why)
 
-    async def through(self, work: Coroutine[Any, Any, T], deadline_ms: int) -> T | Failed | Away:
-        """The result of `work`; SILENT at the deadline, GONE or FENCED when the connection ends before."""
+    async def through(
+        self, work: Coroutine[Any, Any, T], deadline_ms: int, unless: asyncio.Future[None] | None = None
+    ) -> T | Failed | Away:
+        """The result of `work`; SILENT at the deadline, GONE or FENCED when the connection ends before, `Failed` when
+        `unless` happens."""
         if self._shut.done() or deadline_ms <= boot_ms():
             work.close()
-            return self.away or Away.SILENT
+            return self.silence()
         task = self.start(work)
         timeout_s = max(0.0, (deadline_ms - boot_ms()) / 1000)
-        await _first(task, self._shut, timeout_s=timeout_s)
+        await _first(task, self._shut, *(() if unless is None else (unless,)), timeout_s=timeout_s)
         if not task.done():
-            return self.away or Away.SILENT
+            is_off = unless is not None and unless.done()
+            return Failed("crashed") if is_off and self.away is None else self.silence()
         error = task.exception()
         if error is None:
             return task.result()

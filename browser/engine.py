@@ -10,6 +10,7 @@ from pathlib import Path
 from playwright.async_api import Page, Playwright, StorageState, async_playwright
 
 from lessor.browser import state
+from lessor.browser.cdp import Cdp, target_of
 from lessor.browser.connection import Connection, connect
 from lessor.browser.door import Failed
 from lessor.browser.find import find_chromium
@@ -114,6 +115,10 @@ class Engine:
         knows nothing of it."""
         await self._open()
         return await asyncio.to_thread(self._live.gone_ms, instance)
+
+    async def warmed(self) -> None:
+        """Wait until the browser that is being warmed, if any, is ready."""
+        await self._pool.filled()
 
     async def close(self) -> None:
         """Let go of live browsers, end warm ones and the driver."""
@@ -225,13 +230,14 @@ class Engine:
 
 async def _page_of(connection: Connection, target: str | None, deadline_ms: int) -> Page | None:
     """The page with that target id; order and openers are not to be relied on after a takeover."""
+    door = connection.door
     for page in connection.context.pages:
-        cdp = await connection.door.through(connection.context.new_cdp_session(page), deadline_ms)
-        if isinstance(cdp, (Failed, Away)):
+        opened = await door.through(connection.context.new_cdp_session(page), deadline_ms)
+        if isinstance(opened, (Failed, Away)):
             continue
-        info = await connection.door.through(cdp.send("Target.getTargetInfo"), deadline_ms)
-        if not isinstance(info, (Failed, Away)) and target in (None, info["targetInfo"]["targetId"]):
-            connection.door.start(cdp.detach())
+        cdp = Cdp(opened)
+        found = await door.through(target_of(cdp), deadline_ms)
+        door.start(door.through(cdp.detach(), deadline_ms))
+        if isinstance(found, str) and target in (None, found):
             return page
-        connection.door.start(cdp.detach())
     return None

@@ -144,6 +144,8 @@ class Client:
                 name=name,
                 token=self._where.token,
                 credentials=self._where.credentials,
+                # One below `_INBOX` for each principal: permissions can keep their replies apart.
+                inbox_prefix=f"_INBOX.{self.caller.tenant}.{self.caller.principal}",
             )
         endpoint = endpoint_of(self._config.data_dir / "broker")
         if isinstance(endpoint, Problem):
@@ -268,7 +270,10 @@ class Client:
         """Start the run's actor. For `Run`."""
         assert self._supervisor is not None, "enter the client first: async with lessor.connect(...)"
         slot = Slot(self._loop)
-        self._supervisor.tell(Begin(run, attempt, slot.set))
+        try:
+            self._supervisor.tell(Begin(run, attempt, slot.set))
+        except pykka.ActorDeadError:
+            raise error_of(_broken()) from None
         ref = await slot.get(5.0)
         assert isinstance(ref, pykka.ActorRef), "the worker's supervisor did not start the run's actor"
         return ref
@@ -278,9 +283,14 @@ class Client:
             self._supervisor.tell(Forget(ref))
 
     async def tell(
-        self, ref: "pykka.ActorRef[Any]", make: Callable[[Callable[[object], None]], object], timeout_s: float
+        self,
+        ref: "pykka.ActorRef[Any]",
+        make: Callable[[Callable[[object], None]], object],
+        timeout_s: float,
+        *,
+        silence: Problem | None = None,
     ) -> object:
-        """Tell an actor something that it answers. For `Run` and `Lease`."""
+        """Tell an actor something that it answers; `silence` is raised when it does not. For `Run` and `Lease`."""
         slot = Slot(self._loop)
         try:
             ref.tell(make(slot.set))
@@ -288,7 +298,7 @@ class Client:
             raise error_of(_broken()) from None
         answer = await slot.get(timeout_s)
         if answer is None:
-            raise error_of(_broken())
+            raise error_of(silence or _broken())
         if isinstance(answer, Problem):
             raise error_of(answer)
         return answer
@@ -296,6 +306,13 @@ class Client:
 
 def _broken() -> Problem:
     return problem(Code.MOVED, "The run's actor does not answer: take the run again, and ask for open outcomes.")
+
+
+def _silent_act() -> Problem:
+    unknown = (
+        "Nothing was heard of the act: ask for its outcome, or look it up by its request key, before it is repeated."
+    )
+    return problem(Code.OUTCOME_UNKNOWN, unknown)
 
 
 def _value(value: T | Problem) -> T:
@@ -337,9 +354,15 @@ class Run:
             assert self._ref is not None
             self.client.forget(self._ref)
 
-    async def tell(self, make: Callable[[Callable[[object], None]], object], timeout_s: float) -> object:
+    async def tell(
+        self,
+        make: Callable[[Callable[[object], None]], object],
+        timeout_s: float,
+        *,
+        silence: Problem | None = None,
+    ) -> object:
         assert self._ref is not None, "enter the run first: async with client.run(...)"
-        return await self.client.tell(self._ref, make, timeout_s)
+        return await self.client.tell(self._ref, make, timeout_s, silence=silence)
 
     async def acquire(self, profile: str, *, horizon_s: float = 600.0, wait_s: float = 30.0) -> "Lease":
         """Lease the profile: the same page when this run holds it already, else a browser from the last seal.
@@ -414,6 +437,7 @@ class Lease:
         told = await self._tell(
             lambda answer: Do(self.profile, action, seen, tab, match, step, timeout_s, answer),
             timeout_s + 10.0,
+            silence=_silent_act(),
         )
         assert isinstance(told, Acted)
         self._heard(told, told.page.revision if told.page is not None else None)
@@ -425,9 +449,15 @@ class Lease:
         assert isinstance(told, Closed)
         return told.receipt
 
-    async def _tell(self, make: Callable[[Callable[[object], None]], object], timeout_s: float) -> object:
+    async def _tell(
+        self,
+        make: Callable[[Callable[[object], None]], object],
+        timeout_s: float,
+        *,
+        silence: Problem | None = None,
+    ) -> object:
         # A read may be asked twice, of an owner that is found in between: all within one deadline and a margin.
-        return await self.run.tell(make, timeout_s + 2 * ANSWER_S)
+        return await self.run.tell(make, timeout_s + 2 * ANSWER_S, silence=silence)
 
     def _heard(self, reply: Reply, revision: str | None) -> None:
         self.revision = revision or self.revision

@@ -39,7 +39,8 @@ from lessor.config import Config
 from lessor.errors import Code, LessorError, Problem, error_of, problem
 from lessor.ids import fresh_id
 from lessor.messages.record import HostSession
-from lessor.ports import BrokerAway, Browser
+from lessor.messages.reply import Refused
+from lessor.ports import BrokerAway, Browser, Call, HostCall, RunCall
 
 log = structlog.get_logger("lessor.runtime")
 T = TypeVar("T")
@@ -172,7 +173,7 @@ class Host:
             raise error_of(problem(Code.SETUP_FAILED, taken))
         self._hosts = hosts
         self._io = LoopIo(asyncio.get_running_loop())
-        gateway = Gateway(broker.connection, self.config.host, self.clock, self._tell, self._tell, self._tell)
+        gateway = Gateway(broker.connection, self.config.host, self.clock, self._hand_in, self._hand_in, self._hand_in)
         ports = Ports(
             clock=self.clock,
             journal=StreamJournal(broker.stream, shard),
@@ -198,6 +199,15 @@ class Host:
         if supervisor is not None:
             with contextlib.suppress(pykka.ActorDeadError):
                 supervisor.tell(message)
+
+    def _hand_in(self, call: Call | RunCall | HostCall) -> None:
+        """From the gateway. Without a supervisor nobody would ever answer."""
+        supervisor = self._supervisor
+        with contextlib.suppress(pykka.ActorDeadError):
+            if supervisor is not None:
+                supervisor.tell(call)
+                return
+        call.answer(Refused(error=problem(Code.MOVED, "The host is stopping: ask again.", retry_after_s=0.5)))
 
     def _told(self, message: ChildFailed | SessionLost) -> None:
         """From the supervisor's thread."""

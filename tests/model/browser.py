@@ -58,6 +58,7 @@ class Keeper:
     text: str = ""
     clicks: int = 0
     gone_ms: int | None = None
+    gone: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 @dataclass
@@ -108,6 +109,7 @@ class ModelBrowser:
         """The browser is gone, whoever ended it."""
         if keeper.gone_ms is None:
             keeper.gone_ms = self.clock.now_ms()
+        keeper.gone.set()
         self._ended.set()
         return keeper.gone_ms
 
@@ -166,12 +168,14 @@ class ModelSession:
         return Away.FENCED if self._keeper.epoch != self._epoch else None
 
     async def _until(self, point: Point, deadline_ms: int) -> bool:
-        """Pass the point by the deadline; False when it was held for longer."""
+        """Pass the point by the deadline, or until the browser is gone; False when it was held for longer."""
         left_s = max(0.0, (deadline_ms - self._browser.clock.now_ms()) / 1000)
-        passing = asyncio.ensure_future(self._browser.pass_by(point))
-        done, _ = await asyncio.wait({passing}, timeout=left_s)
-        if not done:
-            passing.cancel()
+        ways = {asyncio.ensure_future(self._browser.pass_by(point)), asyncio.ensure_future(self._keeper.gone.wait())}
+        try:
+            done, _ = await asyncio.wait(ways, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for way in ways:
+                way.cancel()
         return bool(done)
 
     async def _read(self, point: Point, deadline_ms: int) -> Problem | Away | None:
