@@ -40,6 +40,8 @@ R = TypeVar("R", bound=AnyRecord)
 
 QUICK = Limits(session_ttl_s=3, beat_s=0.5, margin_s=0.5, outage_s=1, reconnect_s=0.5)
 """Everything that waits for a lost host waits for at most 3 s."""
+CLOCKS_APART_MS = 50
+"""The wall clock may be slewed against the boot clock while a test runs."""
 ORIGIN = "http://127.0.0.1:1"
 URL = f"{ORIGIN}/page"
 
@@ -149,8 +151,10 @@ class Stage:
 
     async def verify(self) -> None:
         """Every profile of the tenant, read back and held against the invariants."""
+        clock = BootClock()
+        unix_ms = clock.unix_ms() - clock.now_ms() - CLOCKS_APART_MS
         for key, _ in await StreamJournal(self.stream, Shard()).profiles(self.tenant):
-            check((await self.chain(key.profile)).entries, self._hits())
+            check((await self.chain(key.profile)).entries, self._hits(), unix_ms)
 
     def _hits(self) -> tuple[Hit, ...] | None:
         return tuple(self.browser.hits) if self.browser is not None else None
