@@ -26,8 +26,9 @@ from lessor.client import Client, Run
 from lessor.config import Config
 from lessor.errors import Code, LessorError, Problem
 from lessor.limits import Limits
+from lessor.messages import wire
 from lessor.messages.ids import Caller, ProfileKey
-from lessor.messages.record import AnyRecord, Entry, LeaseGranted
+from lessor.messages.record import AnyRecord, Entry, HostSession, LeaseGranted
 from lessor.ports import Browser, Chain
 from lessor.runtime import BrowserMaker, Host, chromium
 from tests.model.browser import Hit, ModelBrowser
@@ -113,9 +114,11 @@ class Stage:
         await taken.__aenter__()
         return taken
 
-    def wire(self, run: str, *, principal: str = "me", tenant: str | None = None) -> Wire:
+    def wire(
+        self, run: str, *, profile: str = "shop", principal: str = "me", tenant: str | None = None
+    ) -> Wire:
         """A worker that says what the test says."""
-        return Wire(self.connection, Caller(tenant or self.tenant, principal), run)
+        return Wire(self.connection, Caller(tenant or self.tenant, principal), run, profile)
 
     # -- what was written
 
@@ -144,6 +147,11 @@ class Stage:
         client = await self.worker(worker)
         await client.create_profile("shop", origins=[origin], settle_s=0)
         return client
+
+    async def session(self, word: str = "h") -> str | None:
+        """The incarnation of that host's session, while it has one."""
+        stored = await self.stream.last(Shard().host(f"{self.tenant}-{word}"))
+        return None if stored is None else wire.decode(stored.data, HostSession).incarnation
 
     async def tree(self, profile: str = "shop", word: str = "h") -> Tree:
         """The processes of the profile's latest lease."""
