@@ -91,9 +91,10 @@ class SupervisorActor(Process):
         ports: Ports,
         began_ms: int,
         parent: Callable[[ChildFailed | SessionLost], None],
+        owner: type[ProfileActor] = ProfileActor,
     ) -> None:
         super().__init__(io, f"supervisor {ports.host}", parent)
-        self.ports, self._up = ports, parent
+        self.ports, self._up, self._owner = ports, parent, owner
         self._until_ms = began_ms + ms(ports.limits.keeper_s)
         self._children: dict[ProfileKey, Child] = {}
         self._sweep_timer: Timer | None = None
@@ -164,7 +165,7 @@ class SupervisorActor(Process):
                     pass
 
     def _start(self, key: ProfileKey, child: Child) -> None:
-        child.ref = ProfileActor.start(self.io, self.ports, key, self._until_ms, self.post)
+        child.ref = self._owner.start(self.io, self.ports, key, self._until_ms, self.post)
         self._children[key] = child
         waiting, child.waiting = child.waiting, []
         for call in waiting:

@@ -53,9 +53,17 @@ class _Child:
 class WorkerSupervisor(Process):
     """One per client connection. Ticks only while there are leases."""
 
-    def __init__(self, io: Io, talk: Talk, worker: str, limits: Limits, parent: Callable[[ChildFailed], None]) -> None:
+    def __init__(
+        self,
+        io: Io,
+        talk: Talk,
+        worker: str,
+        limits: Limits,
+        parent: Callable[[ChildFailed], None],
+        runs: type[RunActor] = RunActor,
+    ) -> None:
         super().__init__(io, f"worker {worker}", parent)
-        self._talk, self._worker, self._limits, self._up = talk, worker, limits, parent
+        self._talk, self._worker, self._limits, self._up, self._runs = talk, worker, limits, parent, runs
         self._children: dict[pykka.ActorRef[Any], _Child] = {}
         self._timer: Timer | None = None
 
@@ -87,7 +95,7 @@ class WorkerSupervisor(Process):
         def held(lease: str, host: str | None) -> None:
             self.post(_Holding(box[0], lease, host))
 
-        ref = RunActor.start(self.io, self._talk, begin.run, begin.attempt, self._worker, held, self.post)
+        ref = self._runs.start(self.io, self._talk, begin.run, begin.attempt, self._worker, held, self.post)
         box.append(ref)
         self._children[ref] = _Child()
         begin.started(ref)
@@ -109,7 +117,7 @@ class WorkerSupervisor(Process):
     def _tick(self) -> None:
         """One message per host; a host that does not answer is asked again on the next tick."""
         self._timer = None
-        for host in {host for child in self._children.values() for host in child.leases.values()}:
+        for host in sorted({host for child in self._children.values() for host in child.leases.values()}):
             self._renew(host)
         self._arm()
 

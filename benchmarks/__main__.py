@@ -43,7 +43,7 @@ async def measure(
 ) -> dict[str, object]:
     async with (
         lessor_up(data_dir) as up,
-        lessor_up(directory / "cold", "--warm", "0"),
+        lessor_up(directory / "cold", LESSOR_LIMIT_WARM_MAX="0"),
         lessor.connect(data_dir=data_dir) as client,
         lessor.connect(data_dir=directory / "cold") as cold,
     ):

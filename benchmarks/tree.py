@@ -15,8 +15,8 @@ READY_S_MAX = 20.0
 class Child:
     """A process that says one line when it is ready."""
 
-    def __init__(self, *argv: str) -> None:
-        self._argv = argv
+    def __init__(self, *argv: str, **environment: str) -> None:
+        self._argv, self._environment = argv, environment
         self.process: asyncio.subprocess.Process | None = None
         self.line = ""
         self.began = 0.0
@@ -24,7 +24,12 @@ class Child:
     async def start(self) -> str:
         self.began = time.perf_counter()
         self.process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", *self._argv, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+            sys.executable,
+            "-m",
+            *self._argv,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env={**os.environ, **self._environment},
         )
         assert self.process.stdout is not None
         line = await asyncio.wait_for(self.process.stdout.readline(), READY_S_MAX)
@@ -46,8 +51,8 @@ class Child:
 
 
 @contextlib.asynccontextmanager
-async def child(*argv: str) -> AsyncIterator[Child]:
-    one = Child(*argv)
+async def child(*argv: str, **environment: str) -> AsyncIterator[Child]:
+    one = Child(*argv, **environment)
     try:
         await one.start()
         yield one
@@ -56,6 +61,6 @@ async def child(*argv: str) -> AsyncIterator[Child]:
 
 
 @contextlib.asynccontextmanager
-async def lessor_up(data_dir: Path, *more: str) -> AsyncIterator[Child]:
-    async with child("lessor", "up", "--data-dir", str(data_dir), *more) as started:
+async def lessor_up(data_dir: Path, **environment: str) -> AsyncIterator[Child]:
+    async with child("lessor", "up", "--data-dir", str(data_dir), **environment) as started:
         yield started

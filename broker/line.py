@@ -1,7 +1,6 @@
 """A worker's line to the hosts: one question, at most one answer, nothing kept for later."""
 
-import nats.errors
-
+from lessor.broker import subjects
 from lessor.broker.connection import Connection
 from lessor.errors import Code, Problem, problem
 from lessor.messages import wire
@@ -25,8 +24,8 @@ class BrokerLine:
         body = wire.encode(request)
         if len(body) > wire.REQUEST_BYTES_MAX:
             return problem(Code.TOO_LARGE, f"The request has {len(body)} bytes; send at most {wire.REQUEST_BYTES_MAX}.")
-        try:
-            answer = await self._connection.request(subject, body, timeout_s)
-        except nats.errors.BadSubjectError:
-            return problem(Code.INVALID_REQUEST, "A name in the subject is not a valid name.")
+        if subjects.parse(subject) is None:
+            # A dot in a name would make it another subject, which nobody answers.
+            return problem(Code.INVALID_REQUEST, f"A name in {subject!r} is none: use [a-z0-9][a-z0-9_-]{{0,62}}.")
+        answer = await self._connection.request(subject, body, timeout_s)
         return answer if isinstance(answer, Silence) else wire.decode_reply(answer.data)

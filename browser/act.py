@@ -144,7 +144,7 @@ async def dispatch(tab: Tab, action: AnyAction, target: Target, deadline_ms: int
         return begun
     inputs = _inputs(tab, action, begun, given.secret)
     if inputs:
-        answers = await asyncio.gather(*(tab.door.through(each, deadline_ms) for each in inputs))
+        answers = await asyncio.gather(*(tab.through(each, deadline_ms) for each in inputs))
         for answer in answers:
             if isinstance(answer, (Away, Failed)):
                 return tab.door.away or Away.SILENT
@@ -207,7 +207,7 @@ def _inputs(tab: Tab, action: AnyAction, begun: _Begun, secret: str | None) -> l
 
 async def _finish(tab: Tab, action: AnyAction, aim: Aim, deadline_ms: int) -> Observation | NotSent | None:
     """Settle: two animation frames without a change of the tree or 100 ms, and the end of a navigation that began;
-    2 s at most. Then look."""
+    2 s at most. Then look; a page that is still on its way somewhere else by then cannot be read."""
     until_ms = min(deadline_ms, boot_ms() + SETTLE_MS_MAX)
     if isinstance(aim.place, World):
         found = await tab.read("act.finish", until_ms, None, None)
@@ -223,6 +223,8 @@ async def _finish(tab: Tab, action: AnyAction, aim: Aim, deadline_ms: int) -> Ob
                 tab.notices.add("the element did not take the state that was asked for")
     if tab.is_loading or not isinstance(found, Reading):
         await tab.until(lambda: not tab.is_loading, until_ms)
+        if tab.is_leaving:
+            return None
         found = await tab.read("observe", min(deadline_ms, boot_ms() + LOOK_MS_MAX))
     return remember(tab, found) if isinstance(found, Reading) else None
 

@@ -41,16 +41,20 @@ class Door:
         if not self._shut.done():
             self._shut.set_result(why)
 
-    async def through(self, work: Coroutine[Any, Any, T], deadline_ms: int) -> T | Failed | Away:
-        """The result of `work`; SILENT at the deadline, GONE or FENCED when the connection ends before."""
+    async def through(
+        self, work: Coroutine[Any, Any, T], deadline_ms: int, unless: asyncio.Future[None] | None = None
+    ) -> T | Failed | Away:
+        """The result of `work`; SILENT at the deadline, GONE or FENCED when the connection ends before, `Failed` when
+        `unless` happens."""
         if self._shut.done() or deadline_ms <= boot_ms():
             work.close()
             return self.away or Away.SILENT
         task = self.start(work)
         timeout_s = max(0.0, (deadline_ms - boot_ms()) / 1000)
-        await _first(task, self._shut, timeout_s=timeout_s)
+        await _first(task, self._shut, *(() if unless is None else (unless,)), timeout_s=timeout_s)
         if not task.done():
-            return self.away or Away.SILENT
+            is_off = unless is not None and unless.done()
+            return self.away or (Failed("crashed") if is_off else Away.SILENT)
         error = task.exception()
         if error is None:
             return task.result()

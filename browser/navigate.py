@@ -1,5 +1,6 @@
 """Going to an address, within the profile's origins."""
 
+import asyncio
 from urllib.parse import urlsplit
 
 from lessor.browser.door import Failed
@@ -34,7 +35,15 @@ async def navigate(tab: Tab, guard: Guard, url: str, deadline_ms: int) -> PageVi
     deadline_ms = min(deadline_ms, boot_ms() + NAVIGATE_MS_MAX)
     guard.refusal(tab.target)
     tab.dialogs.clear()
-    answer = await tab.call("Page.navigate", deadline_ms, url=url)
+    try:
+        return await _load(tab, guard, url, deadline_ms)
+    except asyncio.CancelledError:
+        tab.stop_loading()
+        raise
+
+
+async def _load(tab: Tab, guard: Guard, url: str, deadline_ms: int) -> PageView | Problem | Away:
+    answer = await tab.door.through(tab.cdp.send("Page.navigate", {"url": url}), deadline_ms)
     if isinstance(answer, Failed):
         return tab.unanswered(answer)
     if isinstance(answer, Away):
@@ -69,5 +78,5 @@ async def _failed(tab: Tab, guard: Guard, error: str) -> Problem:
 
 
 def _stop(tab: Tab) -> Problem:
-    tab.door.start(tab.cdp.send("Page.stopLoading"))
+    tab.stop_loading()
     return problem(Code.OP_TIMEOUT, "The page did not load in time: try again with more time.")

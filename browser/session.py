@@ -201,6 +201,8 @@ class LiveSession:
         return answer.gone_at_ms
 
     async def _close_wedged(self, tab: Tab) -> None:
+        if tab.is_loading:
+            tab.stop_loading()
         if await tab.read("act.which", boot_ms() + PROBE_MS_MAX) is Away.SILENT:
             await tab.door.through(tab.page.close(), boot_ms() + CLOSE_TAB_MS_MAX)
 

@@ -2,11 +2,11 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from playwright.async_api import BrowserContext, CDPSession, Dialog, Page
 
@@ -16,6 +16,7 @@ from lessor.browser.views import Memory, Reading, reading
 from lessor.errors import Code, Problem, problem
 from lessor.ports import Away
 
+T = TypeVar("T")
 WORLD = "lessor"
 SCRIPTS = ("observe.js", "act.js")
 DEEP = {"serialization": "deep", "maxDepth": 1, "additionalParameters": {"maxNodeDepth": 0}}
@@ -54,13 +55,20 @@ class Tab:
         self.memory = Memory()
         self.notices = Notices()
         self.dialogs: deque[str] = deque(maxlen=16)
-        self.is_crashed = False
         self.is_loading = False
+        self.is_leaving = False
+        """A navigation began and has not arrived: until it does, Chromium holds back everything sent to the page."""
         self._world: World | None = None
         self._changed = asyncio.Event()
+        self._crash: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def __repr__(self) -> str:
         return f"<Tab {self.target[:8]} {'crashed' if self.is_crashed else 'loading' if self.is_loading else 'still'}>"
+
+    @property
+    def is_crashed(self) -> bool:
+        """Its renderer died; navigating starts another."""
+        return self._crash.done()
 
     async def read(self, function: str, deadline_ms: int, *arguments: object) -> Reading | Failed | Away:
         """Call a function of the isolated world that only reads. A document that goes away under it is waited out."""
@@ -107,7 +115,11 @@ class Tab:
 
     async def call(self, method: str, deadline_ms: int, **parameters: object) -> dict[str, Any] | Failed | Away:
         """One protocol command on the page's own session."""
-        return await self.door.through(self.cdp.send(method, parameters), deadline_ms)
+        return await self.through(self.cdp.send(method, parameters), deadline_ms)
+
+    async def through(self, work: Coroutine[Any, Any, T], deadline_ms: int) -> T | Failed | Away:
+        """Whatever goes to the page ends with its renderer, too."""
+        return await self.door.through(work, deadline_ms, self._crash)
 
     async def until(self, holds: Callable[[], bool], deadline_ms: int) -> bool:
         """Wait for something that the page's events decide; False at the deadline."""
@@ -126,24 +138,34 @@ class Tab:
         context = event["context"]
         if context["name"] == WORLD and context["auxData"].get("frameId") == self.target:
             self._world = World(context["uniqueId"], context["id"])
-            self.is_crashed = False
+            if self.is_crashed:
+                self._crash = asyncio.get_running_loop().create_future()
             self._changed.set()
 
     def on_contexts_cleared(self, _event: object) -> None:
         self._world = None
+        self.is_leaving = False
 
     def on_loading(self, event: dict[str, Any]) -> None:
         if event["frameId"] == self.target and event.get("navigationType") not in SAME_DOCUMENT:
             self.is_loading = True
+            self.is_leaving = "navigationType" in event or self.is_leaving
 
     def on_loaded(self, event: dict[str, Any]) -> None:
         """The document is whole, or its loading was stopped; pictures may still be on their way."""
         if event.get("frameId", self.target) == self.target:
-            self.is_loading = False
+            self.is_loading = self.is_leaving = False
             self._changed.set()
 
+    def stop_loading(self) -> None:
+        """Give up a navigation under way; the tab keeps the document it has."""
+        if self.door.away is None:
+            self.door.start(self.cdp.send("Page.stopLoading"))
+
     def on_crash(self, _page: object) -> None:
-        self.is_crashed = True
+        self._world = None
+        if not self._crash.done():
+            self._crash.set_result(None)
         self._changed.set()
 
     def unanswered(self, why: Failed | Away) -> Problem | Away:

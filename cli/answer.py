@@ -5,9 +5,10 @@ record, since that is then the answer. Without it, stdout holds a table or a lin
 reaches stderr.
 """
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 import typer
@@ -16,8 +17,6 @@ from lessor.errors import Problem
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-T = TypeVar("T")
 
 PIPE_COLUMNS = 200
 """How wide tables are where no terminal says so."""
@@ -64,17 +63,20 @@ class Answer:
         tell(f"lessor: {refusal.code}: {refusal.message}")
         raise typer.Exit(refusal.code.class_.exit)
 
-    def value(self, told: Problem | T) -> T:
-        """The value, or the end."""
-        if isinstance(told, Problem):
-            self.refuse(told)
-        return told
-
 
 def tell(line: str) -> None:
     """One line for the person, on stderr."""
     sys.stderr.write(plain(line) + "\n")
     sys.stderr.flush()
+
+
+def say(line: bytes) -> None:
+    """One line on stdout, now: whoever started this waits for it. A reader that has gone is no reason to stop."""
+    try:
+        sys.stdout.buffer.write(line + b"\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def console(terminal: bool) -> "Console":
@@ -103,7 +105,6 @@ def fields(out: "Console", pairs: Iterable[tuple[str, object]]) -> None:
     width = max((len(name) for name, _ in said), default=0)
     for name, value in said:
         out.print(f"{name:<{width}}  {plain(value)}", soft_wrap=True)
-
 
 
 def console_for_errors() -> "Console":

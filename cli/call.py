@@ -110,9 +110,7 @@ def call(
         progress.end()
 
 
-async def _within(
-    work: Awaitable[T], deadline: Deadline, progress: Progress, answer: Answer, late: Problem
-) -> T:
+async def _within(work: Awaitable[T], deadline: Deadline, progress: Progress, answer: Answer, late: Problem) -> T:
     task = asyncio.ensure_future(work)
     timer = asyncio.get_running_loop().call_later(AFTER_S, progress.show)
     try:

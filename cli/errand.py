@@ -4,8 +4,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
-import msgspec
-
 from lessor.actors.clock import BootClock
 from lessor.actors.talk import Hold, Result, as_problem
 from lessor.cli.call import Call
@@ -110,16 +108,14 @@ class Errand:
     async def close(self, profile: str, discard: bool) -> Receipt:
         """Seal and end the lease; asking again gets the same receipt (contract 21)."""
         session, hold = self._held(profile)
+        # What was closed stays in the file: asking again gets the same receipt, anything else that it is closed.
         told = await self._talk.close(hold, discard, self._call.deadline.left_s(60.0, reserve_s=0.5))
-        if isinstance(told, Problem):
-            if told.code.class_ is Class.LEASE_INVALID:
-                session.leases.pop(profile, None)
-                self._file.write(session)
-            raise error_of(told)
-        assert isinstance(told, Closed)
-        session.leases.pop(profile, None)
-        self._file.write(session)
-        return told.receipt
+        if isinstance(told, Closed):
+            return told.receipt
+        if as_problem(told).code.class_ is Class.LEASE_INVALID:
+            session.leases.pop(profile, None)
+            self._file.write(session)
+        raise error_of(as_problem(told))
 
     # -- the run
 
@@ -150,8 +146,7 @@ class Errand:
 
     async def _settle(self, session: Session) -> None:
         for lease, debt in list(session.debts.items()):
-            profile = debt.view.route.split(".")[5] if debt.boot == self._boot else None
-            if profile is None or await self._give_up(debt.hold(profile)):
+            if debt.boot != self._boot or await self._give_up(debt.hold()):
                 del session.debts[lease]
         self._file.write(session)
 
@@ -169,7 +164,7 @@ class Errand:
         standing = session.leases[profile]
         if standing.boot != self._boot:
             raise error_of(no_lease(profile, self._file.run))
-        return session, standing.hold(profile)
+        return session, standing.hold()
 
     def _told(self, session: Session, profile: str, result: Result, kind: type[R]) -> R:
         """Keep what is left of the lease; the answer, or its problem raised."""
@@ -178,7 +173,7 @@ class Errand:
         else:
             before = session.leases.get(profile)
             same = before is not None and before.view.lease == result.hold.view.lease
-            revision = _revision(result.answer) or (before.revision if before is not None and same else None)
+            revision = _revision(result.answer, before.revision if before is not None and same else None)
             session.leases[profile] = self._standing(result.hold, revision)
         if result.close is not None:
             session.debts[result.close.view.lease] = self._standing(result.close, None)
@@ -188,9 +183,14 @@ class Errand:
         raise error_of(as_problem(result.answer))
 
     def _standing(self, hold: Hold, revision: str | None) -> Standing:
-        # The request is kept to be asked again: under a fresh id each time.
-        acquire = msgspec.structs.replace(hold.acquire, id=self._talk.fresh())
-        return Standing(acquire=acquire, view=hold.view, heard_ms=hold.heard_ms, boot=self._boot, revision=revision)
+        return Standing(
+            profile=hold.profile,
+            acquire=hold.acquire,
+            view=hold.view,
+            heard_ms=hold.heard_ms,
+            boot=self._boot,
+            revision=revision,
+        )
 
     def _say(self, refusal: Problem) -> None:
         place = f", place {refusal.position}" if refusal.position is not None else ""
@@ -198,11 +198,12 @@ class Errand:
         self._call.progress.say(f"waiting for the profile: {holder}")
 
 
-def _revision(answer: AnyReply | Problem) -> str | None:
+def _revision(answer: AnyReply | Problem, before: str | None) -> str | None:
+    """What the next act goes by. After a recorded answer nothing: a third try must look first."""
     match answer:
         case Navigated(page=page) | Observed(page=page):
             return page.revision
-        case Acted(page=Observation(revision=revision)):
-            return revision
+        case Acted(page=page):
+            return page.revision if page is not None else None
         case _:
-            return None
+            return before

@@ -29,6 +29,7 @@ VERSION = 1
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """A lease as it was heard of last."""
 
+    profile: Name
     acquire: Acquire
     view: LeaseView
     heard_ms: int
@@ -36,8 +37,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """Which boot of this machine `heard_ms` belongs to: without it no deadline can be named any more."""
     revision: str | None = None
 
-    def hold(self, profile: str) -> Hold:
-        return Hold(profile, self.acquire, self.view, self.heard_ms)
+    def hold(self) -> Hold:
+        return Hold(self.profile, self.acquire, self.view, self.heard_ms)
 
 
 class Session(msgspec.Struct, kw_only=True):
@@ -69,7 +70,7 @@ def name(text: str, what: str) -> str:
 
 
 class SessionFile:
-    """The file of one tenant's, principal's and run's calls, below the data directory. Everything raises LessorError."""
+    """The file of one tenant's, principal's and run's calls, below the data directory. All of it raises LessorError."""
 
     def __init__(self, data_dir: Path, tenant: str, principal: str, run: str) -> None:
         self.run = name(run, "run")

@@ -144,6 +144,8 @@ class Client:
                 name=name,
                 token=self._where.token,
                 credentials=self._where.credentials,
+                # One below `_INBOX` for each principal: permissions can keep their replies apart.
+                inbox_prefix=f"_INBOX.{self.caller.tenant}.{self.caller.principal}",
             )
         endpoint = endpoint_of(self._config.data_dir / "broker")
         if isinstance(endpoint, Problem):
@@ -307,7 +309,9 @@ def _broken() -> Problem:
 
 
 def _silent_act() -> Problem:
-    unknown = "Nothing was heard of the act: ask for its outcome, or look it up by its request key, before it is repeated."
+    unknown = (
+        "Nothing was heard of the act: ask for its outcome, or look it up by its request key, before it is repeated."
+    )
     return problem(Code.OUTCOME_UNKNOWN, unknown)
 
 

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 import platformdirs
 
+from lessor.errors import Code, error_of, problem
 from lessor.limits import Limits
 
 _UNFIT: Final = re.compile(r"[^a-z0-9_-]+")
@@ -29,6 +30,16 @@ def default_host(data_dir: Path) -> str:
     """One name per machine and data directory: two hosts of one name fence each other."""
     digest = hashlib.sha256(str(data_dir).encode()).hexdigest()[:6]
     return name_of(f"{platform.node()[:40]}-{digest}", f"host-{digest}")
+
+
+def limits_of(environment: Mapping[str, str]) -> Limits:
+    """The numbers, with what the environment changes of them."""
+    given = {name: environment.get(f"LESSOR_LIMIT_{name.upper()}") for name in Limits.__struct_fields__}
+    changed = {name: value for name, value in given.items() if value}
+    try:
+        return msgspec.convert(changed, Limits, strict=False)
+    except msgspec.ValidationError as error:
+        raise error_of(problem(Code.SETUP_FAILED, f"Correct the LESSOR_LIMIT_ settings: {error}.")) from None
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +67,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, environment: Mapping[str, str], data_dir: Path | None = None) -> "Config":
-        """From LESSOR_DATA_DIR, LESSOR_URL, LESSOR_TOKEN, LESSOR_CREDENTIALS, LESSOR_HOST, LESSOR_CHROMIUM."""
+        """From LESSOR_DATA_DIR, LESSOR_URL, LESSOR_TOKEN, LESSOR_CREDENTIALS, LESSOR_HOST, LESSOR_CHROMIUM.
+
+        Each number of `Limits` may be set by LESSOR_LIMIT_ and its name: LESSOR_LIMIT_WARM_MAX=0. Raises
+        LessorError when one is no number; a host also refuses those that contradict each other.
+        """
         chosen = data_dir or Path(environment.get("LESSOR_DATA_DIR") or default_data_dir())
         credentials = environment.get("LESSOR_CREDENTIALS")
         chromium = environment.get("LESSOR_CHROMIUM")
@@ -67,4 +82,5 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
             nats_credentials=Path(credentials) if credentials else None,
             host=name_of(environment.get("LESSOR_HOST", ""), default_host(chosen.absolute())),
             chromium=Path(chromium) if chromium else None,
+            limits=limits_of(environment),
         )

@@ -173,9 +173,7 @@ class Host:
             raise error_of(problem(Code.SETUP_FAILED, taken))
         self._hosts = hosts
         self._io = LoopIo(asyncio.get_running_loop())
-        gateway = Gateway(
-            broker.connection, self.config.host, self.clock, self._hand_in, self._hand_in, self._hand_in
-        )
+        gateway = Gateway(broker.connection, self.config.host, self.clock, self._hand_in, self._hand_in, self._hand_in)
         ports = Ports(
             clock=self.clock,
             journal=StreamJournal(broker.stream, shard),

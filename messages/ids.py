@@ -16,7 +16,14 @@ Id = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{1,64}\Z")]
 
 StepId = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 RequestKey = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
-Origin = Annotated[str, msgspec.Meta(pattern=r"^https?://[a-z0-9.\-\[\]:]{1,255}\Z")]
+Origin = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^https?://(?:[a-z0-9-]+(?:\.[a-z0-9-]+)*\.?|\[[0-9a-f:.]+\])(?::[1-9][0-9]{0,4})?\Z", max_length=270
+    ),
+]
+"""Scheme, host and port: one that could match no address at all is refused when it is given, not when it is used."""
+
 Url = Annotated[str, msgspec.Meta(min_length=1, max_length=8192)]
 
 Claim = Annotated[int, msgspec.Meta(ge=1, le=2**53)]

@@ -56,7 +56,7 @@ class Keeper:
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
         self._shared = Shared()
-        self._timer = linux.BootTimer()
+        self._timer, self._guard_timer = linux.BootTimer(), linux.BootTimer()
         events.watch(self._timer.fd, loop.READ, self._timer_fired)
         self._set_deadline()
         self._outlet = Outlet(events, self.end)
@@ -111,7 +111,9 @@ class Keeper:
         self._guard_restarts += 1
         if self._guard_restarts > GUARD_RESTARTS_MAX:
             self.end("guard_lost")
-        self._guard = guard.fork(self._directory, self._record(), self._shared, self._config["guard_ms"])
+        self._guard = guard.fork(
+            self._directory, self._record(), self._shared, self._guard_timer, self._config["guard_ms"]
+        )
         self._guard_start = tree.start_of(self._guard)
         watched = os.pidfd_open(self._guard)
         self._events.watch(watched, loop.READ, lambda _events: self._guard_died(watched))
@@ -144,6 +146,7 @@ class Keeper:
     def _set_deadline(self) -> None:
         self._shared.deadline_ms = self._tenure.deadline_ms
         self._timer.arm(self._tenure.deadline_ms)
+        self._guard_timer.arm(self._tenure.deadline_ms + self._config["guard_ms"])
 
     def _timer_fired(self, _events: int) -> None:
         self._timer.read()

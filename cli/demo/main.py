@@ -68,15 +68,16 @@ async def _until_told(play: Play, timeline: Timeline) -> tuple[Figures, list[str
 
 
 def _verdict(figures: Figures, short: Sequence[str], invoices: int) -> str:
-    twice = "none twice" if figures.duplicates == 0 else f"{figures.duplicates} of them twice"
-    said = [f"{invoices} wanted, {figures.site_submissions} at the site, {twice}."]
+    wanted = "1 invoice" if invoices == 1 else f"{invoices} invoices"
+    twice = "none twice" if figures.duplicates == 0 else f"{figures.duplicates} more than once"
+    said = [f"{wanted} wanted, {figures.site_submissions} at the site, {twice}."]
     if figures.recorded_after_worker_death:
-        said.append(f"{figures.recorded_after_worker_death} was recorded although its worker had died.")
+        said.append(f"On record although the worker had died: {figures.recorded_after_worker_death}.")
     if figures.unknown_reconciled:
-        said.append(f"{figures.unknown_reconciled} nobody could know about, and was settled by a look.")
-    said.append(f"{figures.orphans} processes left over. {figures.seconds:g} s.")
+        said.append(f"Unknown at first, settled by a look-up: {figures.unknown_reconciled}.")
+    said.append(f"Processes left over: {figures.orphans}. It took {figures.seconds:g} s.")
     if short:
-        said.append(f"NOT as promised: {'; '.join(short)}.")
+        said.append(f"\nNOT as promised: {'; '.join(short)}.")
     return " ".join(said)
 
 

@@ -1,6 +1,6 @@
 """What the demo's workers and its journal say, in plain words."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from lessor.messages.record import (
@@ -16,7 +16,6 @@ from lessor.messages.record import (
     SealCommitted,
 )
 from lessor.messages.reply import ActOutcome
-
 
 
 def of_worker(event: Mapping[str, Any]) -> str | None:
@@ -52,33 +51,42 @@ def of_worker(event: Mapping[str, Any]) -> str | None:
             return None
 
 
-def of_journal(record: AnyRecord) -> Iterator[str]:
-    """A journal record in words, where a reader of the timeline needs it."""
-    match record:
-        case LeaseGranted(lease=lease, scope=scope):
-            yield f"lease {short(lease)} granted to run {scope.run!r}"
-        case Attached(lease=lease, worker=worker):
-            yield f"lease {short(lease)} goes on with {worker}: whoever had it is fenced"
-        case Intent(request_key=str() as key, sequence=sequence, step=step):
-            yield f"intent {sequence}: {step!r} under key {key[:8]}, on disk before the click"
-        case Dispatched(sequence=sequence):
-            yield f"act {sequence} is dispatched, not yet answered"
-        case Outcome(sequence=sequence, outcome=ActOutcome.UNKNOWN):
-            yield f"outcome of act {sequence}: UNKNOWN; nobody repeats it unlooked"
-        case Outcome(sequence=sequence, outcome=outcome):
-            yield f"outcome of act {sequence}: {outcome}"
-        case Reconciled(counted=True, verdict=verdict, evidence=evidence):
-            yield f"settled as {verdict}: {evidence}"
-        case Reconciled(counted=False):
-            yield "the look-up came too early to count: still unknown"
-        case LeaseClosing(lease=lease, reason=reason):
-            yield f"lease {short(lease)} is closing: {reason}"
-        case SealCommitted(generation=generation, size=size):
-            yield f"profile sealed as generation {generation} ({size} bytes, encrypted)"
-        case LeaseClosed(lease=lease, receipt=receipt, gone_ms=gone_ms):
-            yield f"lease {short(lease)} is closed: {receipt}{', browser gone' if gone_ms is not None else ''}"
-        case _:
-            return
+class JournalReader:
+    """Journal records in words, where a reader of the timeline needs them: leases, commits, seals, verdicts."""
+
+    def __init__(self) -> None:
+        self._commits: dict[tuple[str, int], str] = {}
+
+    def tell(self, record: AnyRecord) -> str | None:
+        match record:
+            case LeaseGranted(lease=lease, scope=scope):
+                return f"lease {short(lease)} granted to run {scope.run!r}"
+            case Attached(lease=lease, worker=worker):
+                return f"lease {short(lease)} goes on with {worker}: whoever had it is fenced"
+            case Intent(request_key=str() as key, lease=lease, sequence=sequence, step=str() as step):
+                self._commits[(lease, sequence)] = step
+                return f"intent {sequence}: {step!r} under key {key[:8]}, on disk before the click"
+            case Dispatched(sequence=sequence):
+                return f"act {sequence} is dispatched, not yet answered"
+            case Outcome(lease=lease, sequence=sequence, outcome=outcome):
+                return self._outcome(self._commits.get((lease, sequence)), sequence, outcome)
+            case Reconciled(counted=True, verdict=verdict, evidence=evidence):
+                return f"settled as {verdict}: {evidence}"
+            case Reconciled(counted=False):
+                return "that look-up came too early to count: still unknown"
+            case LeaseClosing(lease=lease, reason=reason):
+                return f"lease {short(lease)} is closing: {reason}"
+            case SealCommitted(generation=generation, size=size):
+                return f"profile sealed as generation {generation} ({size} bytes, encrypted)"
+            case LeaseClosed(lease=lease, receipt=receipt, gone_ms=gone_ms):
+                return f"lease {short(lease)} is closed: {receipt}{', browser gone' if gone_ms is not None else ''}"
+            case _:
+                return None
+
+    def _outcome(self, step: str | None, sequence: int, outcome: ActOutcome) -> str | None:
+        if outcome is ActOutcome.UNKNOWN:
+            return f"outcome {sequence}: UNKNOWN; nobody repeats it without a look"
+        return None if step is None else f"outcome {sequence}: {step!r} {outcome}"
 
 
 def short(name: str) -> str:

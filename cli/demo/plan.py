@@ -13,7 +13,7 @@ PROFILE: Final = "books"
 LOGIN_RUN: Final = "login"
 RUN: Final = "invoices"
 USER: Final = "demo"
-SECRET: Final = "books-password"
+SECRET: Final = "books-password"  # noqa: S105 - a name, no value
 """What the host calls the password in its own store."""
 SETTLE_S: Final = 2.0
 """What the demo's site declares: nothing that its page sent before is recorded later than this."""

@@ -28,7 +28,7 @@ LATE_S: Final = 1.0
 SWITCHES: Final[Mapping[Fault, Mapping[str, object]]] = {
     Fault.WORKER_AT_ANSWER: {"answer": "hold"},
     Fault.BROWSER_RECORDED: {"answer": "hold"},
-    Fault.BROWSER_LATE: {"answer": "hold", "record_delay_s": LATE_S},
+    Fault.BROWSER_LATE: {"answer": "normal", "record_delay_s": LATE_S},
     Fault.BROWSER_LOST: {"answer": "lose"},
 }
 
@@ -73,7 +73,7 @@ class _Run:
         async for event in worker.events(SILENT_S_MAX):
             words = narrate.of_worker(event)
             if words is not None:
-                self._stage.timeline.row(worker.name, words, at_s=event["at_s"])
+                self._stage.timeline.row(worker.name, words)
             if event["event"] == "ready" and await self._strike(worker, event):
                 return False
         if await worker.code(END_S_MAX) != 0:
@@ -92,7 +92,7 @@ class _Run:
         await worker.go()
         if fault is Fault.NONE:
             return False
-        if not await asyncio.to_thread(site.held, HELD_S_MAX):
+        if event["number"] not in await asyncio.to_thread(site.held, HELD_S_MAX):
             raise worker.broken(f"did not get {event['number']} to the site")
         told = "has recorded it" if fault in (Fault.WORKER_AT_ANSWER, Fault.BROWSER_RECORDED) else "has not recorded it"
         stage.timeline.row("site", f"holds {event['number']} at its gate: it {told}, and has not answered")

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ MARK: Final = "LESSOR_DEMO"
 """In the environment of everything that one demo starts: its directory."""
 
 LINE_BYTES_MAX: Final = 1 << 20
+POLL_S: Final = 0.05
 GONE_S_MAX: Final = 2.0
 """An orphan is what lives longer than this after the end (architecture, Keeper and egress)."""
 
@@ -45,7 +47,7 @@ class Child:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=errors,
-                env={**os.environ, MARK: str(directory)},
+                env={**os.environ, MARK: str(directory), "TMPDIR": str(directory)},
                 start_new_session=True,
                 limit=LINE_BYTES_MAX,
             )
@@ -141,12 +143,35 @@ class Census:
                     found.append(process)
         return found
 
-    async def orphans(self, wait_s: float = GONE_S_MAX) -> list[psutil.Process]:
-        """Those who still run `wait_s` from now, as soon as there are none."""
-        until = asyncio.get_running_loop().time() + wait_s
-        while (left := await asyncio.to_thread(self.alive)) and asyncio.get_running_loop().time() < until:
-            await asyncio.to_thread(psutil.wait_procs, left, 0.1)
-        return left
+    def left(self, wait_s: float) -> list[psutil.Process]:
+        """Those who still run `wait_s` from now; at once when there are none. Blocking.
+
+        It looks instead of waiting for them: whoever reads the exit codes of the demo's children is the event loop.
+        """
+        until_s = time.monotonic() + wait_s
+        while (found := self.alive()) and time.monotonic() < until_s:
+            time.sleep(POLL_S)
+        return found
+
+    def sweep(self) -> None:
+        """End what is left, keepers in their own way, so that they take their browsers and directories along."""
+        for process in self.alive():
+            _send(process, signal.SIGTERM if _is_keeper(process) else signal.SIGKILL)
+        for process in self.left(1.5):
+            _send(process, signal.SIGKILL)
+        self.left(1.0)
+
+
+def _send(process: psutil.Process, number: signal.Signals) -> None:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process.send_signal(number)
+
+
+def _is_keeper(process: psutil.Process) -> bool:
+    try:
+        return any(argument.endswith("/keeper/boot.py") for argument in process.cmdline())
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _line(pid: int, table: Mapping[int, psutil.Process]) -> set[int]:

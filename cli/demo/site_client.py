@@ -19,15 +19,17 @@ class SiteClient:
 
     def look_up(self, request_key: str) -> list[dict[str, str]]:
         """The invoices recorded under a request key."""
-        invoices: list[dict[str, str]] = self._ask("GET", f"/api/invoices?{urlencode({'key': request_key})}")["invoices"]
+        invoices: list[dict[str, str]] = self._ask("GET", f"/api/invoices?{urlencode({'key': request_key})}")[
+            "invoices"
+        ]
         return invoices
 
     def switch(self, **changes: object) -> None:
         self._ask("POST", "/switches", changes)
 
-    def held(self, wait_s: float) -> bool:
-        """Whether a submission waits at the site's gate, as soon as one does."""
-        return bool(self._ask("GET", f"/held?wait_s={wait_s:g}", wait_s=wait_s)["held"])
+    def held(self, wait_s: float) -> list[str]:
+        """The numbers of the invoices that wait at the site's gate, as soon as there is one."""
+        return [each["number"] for each in self._ask("GET", f"/held?wait_s={wait_s:g}", wait_s=wait_s)["held"]]
 
     def release(self) -> None:
         self._ask("POST", "/release", {})

@@ -19,16 +19,17 @@ import lessor
 from lessor.browser.keeper import state, tree
 from lessor.browser.live import Live
 from lessor.browser.secretstore import Secrets
-from lessor.cli.demo import narrate
+from lessor.cli.demo.narrate import JournalReader
 from lessor.cli.demo.plan import PROFILE, RUN, SECRET, SETTLE_S, TENANT, USER, Invoice
-from lessor.cli.demo.processes import Broken, Census, Child
+from lessor.cli.demo.processes import GONE_S_MAX, Broken, Census, Child
 from lessor.cli.demo.reading import Entries, Reading
 from lessor.cli.demo.site_client import SiteClient
 from lessor.cli.demo.timeline import Timeline
-from lessor.messages.record import AnyRecord, LeaseGranted
+from lessor.messages.record import AnyRecord, LeaseClosed, LeaseGranted
 
 READY_S_MAX: Final = 20.0
 STOP_S_MAX: Final = 20.0
+TEARDOWN_S_MAX: Final = 10.0
 MEMORY: Final = Path("/dev/shm")  # noqa: S108 - only a directory of ours, made by mkdtemp, is used below it
 
 
@@ -45,8 +46,11 @@ class Stage:
         self.site_directory = self.directory / "site"
         self.census = Census(self.directory)
         self._instance: str | None = None
+        self._journal = JournalReader()
         self._workers = 0
         self._reading: Reading | None = None
+        self._idle = asyncio.Event()
+        """Set while no lease is open."""
 
     def __repr__(self) -> str:
         return f"<Stage {self.directory} workers={self._workers}>"
@@ -83,16 +87,24 @@ class Stage:
         self.timeline.row("you", f"create the profile {PROFILE!r}: this site alone, which settles in {SETTLE_S:g} s")
 
     async def _end(self) -> None:
-        if self._reading is not None:
-            await self._reading.close()
-        await asyncio.to_thread(_sweep, self.census)
+        await self._stop_reading()
+        await asyncio.to_thread(self.census.sweep)
         for left in (self.directory, self.live):
             shutil.rmtree(left, ignore_errors=True)
+
+    async def _stop_reading(self) -> None:
+        reading, self._reading = self._reading, None
+        if reading is not None:
+            await reading.close()
 
     def _told(self, record: AnyRecord) -> None:
         if isinstance(record, LeaseGranted):
             self._instance = record.instance
-        for words in narrate.of_journal(record):
+            self._idle.clear()
+        elif isinstance(record, LeaseClosed):
+            self._idle.set()
+        words = self._journal.tell(record)
+        if words is not None:
             self.timeline.row("journal", words)
 
     async def worker(self, run: str, invoices: Sequence[Invoice], *, naive: bool) -> Child:
@@ -120,15 +132,18 @@ class Stage:
         self.timeline.row("browser", f"is killed (SIGKILL, pid {record['browser']})", loud=True)
 
     async def entries(self) -> Entries:
-        """The profile's journal so far."""
+        """The profile's journal, once the last lease is torn down; or as it is, when that takes too long."""
         assert self._reading is not None
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), TEARDOWN_S_MAX)
         return await self._reading.entries()
 
     async def close(self) -> int:
         """End host and site as their operator would, and count what is left of anything: the orphans."""
         await asyncio.to_thread(self.census.look)
+        await self._stop_reading()
         await asyncio.gather(*(child.end(signal.SIGTERM, STOP_S_MAX) for child in (self._host, self._site_process)))
-        orphans = await self.census.orphans()
+        orphans = await asyncio.to_thread(self.census.left, GONE_S_MAX)
         for orphan in orphans:
             with contextlib.suppress(psutil.Error):
                 self.timeline.row("orphan", f"pid {orphan.pid}: {' '.join(orphan.cmdline())[:80]}", loud=True)
@@ -142,23 +157,3 @@ async def _first_line(child: Child) -> str:
     if said is None:
         raise child.broken("did not start")
     return said
-
-
-def _sweep(census: Census) -> None:
-    """End what is left, keepers by their own way first, so that they take their browsers' directories along."""
-    left = census.alive()
-    for process in left:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.send_signal(signal.SIGTERM if _is_keeper(process) else signal.SIGKILL)
-    _, stubborn = psutil.wait_procs(left, 1.5)
-    for process in (*stubborn, *census.alive()):
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
-    psutil.wait_procs(stubborn, 1.0)
-
-
-def _is_keeper(process: psutil.Process) -> bool:
-    try:
-        return any(argument.endswith("/keeper/boot.py") for argument in process.cmdline())
-    except psutil.NoSuchProcess:
-        return False

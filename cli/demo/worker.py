@@ -8,7 +8,6 @@ import argparse
 import asyncio
 import json
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,8 +28,8 @@ TRIES_MAX: Final = 5
 
 
 def say(event: str, **facts: object) -> None:
-    """One line on standard output; `at_s` is the machine's monotonic clock, which all processes share."""
-    print(json.dumps({"event": event, "at_s": time.monotonic(), **facts}), flush=True)
+    """One line on standard output."""
+    print(json.dumps({"event": event, **facts}), flush=True)
 
 
 async def cue() -> None:
@@ -49,7 +48,7 @@ def find(page: Observation, role: str, name: str) -> str:
 
 @dataclass
 class Worker:
-    """One run's worker. `naive`: it neither asks what is known nor marks its clicks, as a script without lessor would."""
+    """One run's worker. `naive`: it neither asks what is known nor marks its clicks, like a script without lessor."""
 
     client: Client
     run: Run
@@ -178,7 +177,9 @@ def _invoice(text: str) -> Invoice:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m lessor.cli.demo.worker", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m lessor.cli.demo.worker", description=(__doc__ or "").split("\n")[0]
+    )
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--site", required=True, metavar="URL")
     parser.add_argument("--name", required=True)

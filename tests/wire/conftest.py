@@ -1,9 +1,9 @@
 """A whole host over a fake browser, and callers who speak nothing but NATS and JSON."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Protocol
 
-import nats
 import pytest
 from nats.aio.client import Client
 
@@ -14,7 +14,11 @@ from tests.wire.fake import Fake
 from tests.wire.page import requests
 from tests.wire.plain import Plain
 
-Speak = Callable[..., Plain]
+
+class Speak(Protocol):
+    """A caller of any tenant and principal."""
+
+    def __call__(self, tenant: str = "local", principal: str = "me") -> Plain: ...
 
 
 @pytest.fixture
@@ -36,7 +40,9 @@ async def connection_to(endpoint: Endpoint) -> Client:
     async def quiet(error: Exception) -> None:
         """What goes wrong is told by the test."""
 
-    return await nats.connect(endpoint.url, token=endpoint.token, error_cb=quiet, pending_size=0)
+    client = Client()
+    await client.connect(endpoint.url, token=endpoint.token, error_cb=quiet, pending_size=0)
+    return client
 
 
 @pytest.fixture
@@ -49,8 +55,12 @@ async def connection(runtime: Runtime) -> AsyncIterator[Client]:
 
 @pytest.fixture
 def speak(connection: Client) -> Speak:
-    """A caller of any tenant and principal: the embedded broker takes anybody's word for that."""
-    return lambda tenant="local", principal="me": Plain(connection, requests(), tenant, principal)
+    """The embedded broker takes anybody's word for who they are."""
+
+    def caller(tenant: str = "local", principal: str = "me") -> Plain:
+        return Plain(connection, requests(), tenant, principal)
+
+    return caller
 
 
 @pytest.fixture

@@ -4,10 +4,8 @@ import asyncio
 import json
 from pathlib import Path
 
-import pytest
 from nats.aio.client import Client
 
-from lessor.browser.find import find_chromium
 from lessor.cli.demo.site import Site
 from lessor.config import Config
 from lessor.runtime import Runtime
@@ -40,8 +38,6 @@ async def test_a_run_from_take_to_report(plain: Plain, fake: Fake) -> None:
 
 
 async def test_a_run_on_a_real_page(tmp_path: Path) -> None:
-    if find_chromium() is None:
-        pytest.skip("no Chromium on this machine")
     with Site(tmp_path / "site") as site:
         async with Runtime(Config(data_dir=tmp_path / "data")) as runtime:
             assert runtime.endpoint is not None

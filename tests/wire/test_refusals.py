@@ -76,6 +76,8 @@ BAD: dict[str, tuple[str, bytes | Json]] = {
     "a worker with a newline": (f"{RUN}.take", {**TAKE, "worker": "w1\n"}),
     "a subject with a capital": ("lessor.v1.local.me.p.Shop.status", {"id": "a"}),
     "no origin": (f"{SHOP}.create", {"id": "a", "origins": []}),
+    "an origin without a host": (f"{SHOP}.create", {"id": "a", "origins": ["http://[[["]}),
+    "an origin with an empty port": (f"{SHOP}.create", {"id": "a", "origins": ["http://a:"]}),
     "an origin with a path": (f"{SHOP}.create", {"id": "a", "origins": [f"https://a/{SECRET}"]}),
 }
 

@@ -57,6 +57,7 @@ async def test_f01_a_killed_guard_is_replaced_and_the_page_lives(bench: Bench) -
 async def test_f01_keeper_and_guard_killed_together_leave_no_browser(bench: Bench) -> None:
     keeper = await bench.launch()
     tree = bench.tree(keeper)
+    stop(keeper.pid)  # or it might replace its guard in between
     for pid in (bench.record(keeper)["guard"], keeper.pid):
         os.kill(pid, signal.SIGKILL)
     async with asyncio.timeout(2):
@@ -67,7 +68,8 @@ async def test_f01_keeper_and_guard_killed_together_leave_no_browser(bench: Benc
 
 async def test_a_sweep_removes_the_dead_and_spares_the_living(bench: Bench) -> None:
     living = await bench.launch()
-    stuck = await bench.launch(ttl_ms=400, guard_ms=60_000)
+    stuck = await bench.launch(guard_ms=60_000)
+    await bench.admit(stuck, epoch=2, ttl_ms=400)
     timer_fired = linux.BootTimer()
     stop(stuck.pid)
     timer_fired.arm(bench.record(stuck)["deadline_ms"] + 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import os
 import signal
@@ -20,19 +21,21 @@ from tests.browser.keeper.bench import Bench, exited, stop
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-BODY_BYTES = 64 << 20
-TTL_MS = 1500
+BODY_BYTES = 24 << 20  # more than all buffers on the way hold
+RECEIVE_BYTES_MAX = 256 << 10
+TTL_MS = 4000
 TOP = Path(__file__).parents[3]
 HOST = f"""
 import asyncio, sys
 from tests.browser.keeper.bench import RawClient
 async def main():
-    raw = await RawClient.open(sys.argv[1])
+    print("up", flush=True)
+    raw = await RawClient.open(sys.stdin.readline().strip())
     session = await raw.attach()
     print("attached", flush=True)
-    await asyncio.to_thread(sys.stdin.readline)
+    sys.stdin.readline()
     for number, method, parameters in (
-        (3, "Page.navigate", {{"url": sys.argv[2]}}),
+        (3, "Page.navigate", {{"url": sys.argv[1]}}),
         (4, "Runtime.evaluate", {{"expression": "fetch('/', {{method: 'POST', body: 'x'.repeat({BODY_BYTES})}})"}}),
     ):
         raw.send({{"id": number, "method": method, "params": parameters, "sessionId": session}})
@@ -49,6 +52,7 @@ class Slow:
         self.posts: list[socket.socket] = []
         self.posted = asyncio.Event()
         self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES_MAX)
         self._listener.setblocking(False)
         self._serving = asyncio.create_task(self._serve())
 
@@ -98,7 +102,7 @@ async def slow() -> AsyncIterator[Slow]:
 
 
 async def superseded(bench: Bench) -> None:
-    assert (await bench.admit(bench.keepers[0], epoch=2)).epoch == 2
+    assert (await bench.admit(bench.keepers[0], epoch=3)).epoch == 3
 
 
 async def past_its_deadline(bench: Bench) -> None:
@@ -110,10 +114,9 @@ async def past_its_deadline(bench: Bench) -> None:
 async def test_f03_nothing_of_a_post_goes_out_once_its_host_is_out(
     bench: Bench, slow: Slow, ending: Callable[[Bench], Awaitable[None]]
 ) -> None:
-    keeper = await bench.launch(ttl_ms=TTL_MS)
-    ws_url = (await bench.admit(keeper, ttl_ms=TTL_MS)).ws_url
+    keeper = await bench.launch()
     host = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", HOST, ws_url, f"http://{slow.authority}/"),
+        *(sys.executable, "-c", HOST, f"http://{slow.authority}/"),
         env={**os.environ, "PYTHONPATH": str(TOP)},
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
@@ -121,8 +124,11 @@ async def test_f03_nothing_of_a_post_goes_out_once_its_host_is_out(
     assert host.stdin is not None
     assert host.stdout is not None
     try:
+        assert await host.stdout.readline() == b"up\n"
+        admitted = await bench.admit(keeper, epoch=2, ttl_ms=TTL_MS)
+        host.stdin.write(f"{admitted.ws_url}\n".encode())
         assert await host.stdout.readline() == b"attached\n"
-        assert await keeper.egress(1, True, [slow.authority]) is True
+        assert await keeper.egress(2, True, [slow.authority]) is True
         host.stdin.write(b"go\n")
         await asyncio.wait_for(slow.posted.wait(), 5)
         stop(host.pid)
@@ -134,5 +140,6 @@ async def test_f03_nothing_of_a_post_goes_out_once_its_host_is_out(
         assert await slow.rest() == arrived
         assert len(slow.posts) == 1
     finally:
-        host.kill()
+        with contextlib.suppress(ProcessLookupError):
+            host.kill()
         await host.communicate()
