@@ -4,6 +4,7 @@ A stage has a tenant of its own, so that every test may call its profile and run
 the test is over, everything its profiles wrote is read back and held against the invariants.
 """
 
+import asyncio
 import contextlib
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -28,7 +29,7 @@ from lessor.errors import Code, LessorError, Problem
 from lessor.limits import Limits
 from lessor.messages import wire
 from lessor.messages.ids import Caller, ProfileKey
-from lessor.messages.record import AnyRecord, Entry, HostSession, LeaseGranted
+from lessor.messages.record import AnyRecord, Entry, HostSession, LeaseClosed, LeaseGranted
 from lessor.ports import Browser, Chain
 from lessor.runtime import BrowserMaker, Host, chromium
 from tests.model.browser import Hit, ModelBrowser
@@ -147,6 +148,13 @@ class Stage:
         client = await self.worker(worker)
         await client.create_profile("shop", origins=[origin], settle_s=0)
         return client
+
+    async def closed(self, leases: int, profile: str = "shop") -> list[LeaseClosed]:
+        """Wait until that many leases have ended: a receipt is given before the browser is gone."""
+        async with asyncio.timeout(10):
+            while len(found := await self.written(LeaseClosed, profile)) < leases:
+                await asyncio.sleep(0.01)
+        return found
 
     async def session(self, word: str = "h") -> str | None:
         """The incarnation of that host's session, while it has one."""
