@@ -71,7 +71,8 @@ globalThis.lessor.act ??= (() => {
     if (isDisabled(control)) return "disabled";
     switch (action.do) {
       case "type":
-        if (isSecret(control)) return "secret";
+        if (isSecret(control) && !action.secret) return "secret";
+        if (!isSecret(control) && action.secret) return "not_secret";
         if (!isEditable(control)) return "not_editable";
         if (control.readOnly) return "disabled";
         break;
@@ -166,7 +167,7 @@ globalThis.lessor.act ??= (() => {
         }
         if (control.isContentEditable) getSelection().selectAllChildren(control);
         else control.select();
-        return { next: action.text === "" ? "delete" : "text" };
+        return { next: action.text === "" && !action.secret ? "delete" : "text" };
       case "select": {
         const options = chosen(control, action.options);
         control.focus();

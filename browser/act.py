@@ -3,7 +3,7 @@ action)."""
 
 import asyncio
 from collections.abc import Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -35,6 +35,7 @@ OBSTACLES = {
         Code.ACTION_NOT_ALLOWED,
         "Password and one-time-code fields take a secret reference, no typed value.",
     ),
+    "not_secret": (Code.ACTION_NOT_ALLOWED, "A secret goes into password and one-time-code fields only."),
     "not_editable": (Code.ACTION_NOT_ALLOWED, "The element takes no text: choose a text field."),
     "not_a_list": (Code.ACTION_NOT_ALLOWED, "The element has no options: choose a list, or click."),
     "one_option_only": (Code.ACTION_NOT_ALLOWED, "The list takes one option: name one."),
@@ -67,6 +68,8 @@ class Aim:
 
     place: str | World
     fingerprint: str
+    secret: str | None = field(default=None, repr=False)
+    """The value behind a secret reference: it goes from the host's store into the field, and nowhere else."""
 
 
 async def aim(tab: Tab, revision: str, action: AnyAction, match: Match, deadline_ms: int) -> Target | Problem | Away:
@@ -129,7 +132,7 @@ async def dispatch(tab: Tab, action: AnyAction, target: Target, deadline_ms: int
     """The one input, once; then settle and look.
 
     A last look in the page comes first, in the same task as whatever is no input event; what it refuses was not
-    sent. From the first event on, only an acknowledgement of the browser makes it `Sent`."""
+    sent. From the first event on, only an acknowledgement of a browser that lives on makes it `Sent`."""
     given = target.token
     assert isinstance(given, Aim)
     sent_ms = boot_ms()
@@ -140,14 +143,18 @@ async def dispatch(tab: Tab, action: AnyAction, target: Target, deadline_ms: int
     begun = await _begin(tab, action, given, deadline_ms)
     if isinstance(begun, (NotSent, Away)):
         return begun
-    inputs = _inputs(tab, action, begun)
+    inputs = _inputs(tab, action, begun, given.secret)
     if inputs:
         answers = await asyncio.gather(*(tab.through(each, deadline_ms) for each in inputs))
         for answer in answers:
             if isinstance(answer, (Away, Failed)):
                 return tab.door.silence()
     page = await _finish(tab, action, given, deadline_ms)
-    return page if isinstance(page, NotSent) else Sent(sent_ms, page)
+    if isinstance(page, NotSent):
+        return page
+    # Input that was acknowledged by a browser which then died may have had no effect at all (contract 13).
+    away = tab.door.away if page is None else None
+    return away or Sent(sent_ms, page)
 
 
 async def _begin(tab: Tab, action: AnyAction, aim: Aim, deadline_ms: int) -> _Begun | NotSent | Away:
@@ -177,7 +184,7 @@ async def _begin(tab: Tab, action: AnyAction, aim: Aim, deadline_ms: int) -> _Be
     return begun if begun.obstacle is None else NotSent(_why_not(begun.obstacle))
 
 
-def _inputs(tab: Tab, action: AnyAction, begun: _Begun) -> list[Coroutine[Any, Any, Any]]:
+def _inputs(tab: Tab, action: AnyAction, begun: _Begun, secret: str | None) -> list[Coroutine[Any, Any, Any]]:
     """The events that follow, written one behind the other without waiting in between."""
     send = tab.cdp.send
     match begun.next, action:
@@ -190,7 +197,7 @@ def _inputs(tab: Tab, action: AnyAction, begun: _Begun) -> list[Coroutine[Any, A
                 send("Input.dispatchMouseEvent", {"type": "mouseReleased", "buttons": 0, **button}),
             ]
         case "text", Type(text=text):
-            return [send("Input.insertText", {"text": text})]
+            return [send("Input.insertText", {"text": text if secret is None else secret})]
         case "delete", _:
             return [tab.page.keyboard.press("Delete")]
         case "keys", Press(key=key):

@@ -7,6 +7,14 @@ from collections.abc import Mapping
 
 SHM_BYTES_MIN = 512 << 20
 
+UNWANTED = (
+    "AutofillServerCommunication",
+    "CertificateTransparencyComponentUpdater",
+    "InterestFeedContentSuggestions",
+    "MediaRouter",
+    "OptimizationHints",
+    "Translate",
+)
 # What it would otherwise ask the network for, show to a person, or wait for.
 QUIET = (
     "--disable-background-networking",
@@ -23,8 +31,7 @@ QUIET = (
     "--disable-prompt-on-repost",
     "--disable-search-engine-choice-screen",
     "--disable-sync",
-    "--disable-features=AutofillServerCommunication,CertificateTransparencyComponentUpdater,"
-    "InterestFeedContentSuggestions,MediaRouter,OptimizationHints,Translate",
+    "--disable-features=" + ",".join(UNWANTED),
     "--hide-crash-restore-bubble",
     "--metrics-recording-only",
     "--no-default-browser-check",
@@ -88,7 +95,7 @@ def chromium_environment(environment: Mapping[str, str] | None = None) -> dict[s
 
 def _has_shared_memory() -> bool:
     try:
-        room = os.statvfs("/dev/shm")
+        room = os.statvfs("/dev/shm")  # noqa: S108 - asked about, not written to
     except OSError:
         return False
     return room.f_bavail * room.f_frsize >= SHM_BYTES_MIN

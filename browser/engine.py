@@ -22,6 +22,7 @@ from lessor.browser.keyring import Keyring
 from lessor.browser.live import Live
 from lessor.browser.origins import Origins
 from lessor.browser.pool import WARM_EPOCH, Pool
+from lessor.browser.secretstore import Secrets
 from lessor.browser.session import LiveSession, whose
 from lessor.errors import Code, Problem, problem
 from lessor.ports import Away, BrowserSpec
@@ -33,10 +34,14 @@ NOT_STARTED = problem(Code.ENDPOINT_UNREACHABLE, "The browser did not start: acq
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`live` is best in memory (`live.live_directory`), `keys` the key directory; `chromium` None: look for one."""
+    """`live` is best in memory (`live.live_directory`); `keys` and `secrets` are private directories.
+
+    `chromium` None: look for one.
+    """
 
     live: Path
     keys: Path
+    secrets: Path
     chromium: Path | None = None
     sandbox: bool = os.geteuid() != 0
     warm_max: int = 1
@@ -50,6 +55,7 @@ class Engine:
         self._settings = settings
         self._live = Live(settings.live)
         self._keyring = Keyring(settings.keys)
+        self._secrets = Secrets(settings.secrets)
         self._pool = Pool(self._launch_warm, settings.warm_max, settings.warm_s)
         self._opening = asyncio.Lock()
         self._secret: str | None = None
@@ -213,7 +219,7 @@ class Engine:
     def _session(
         self, spec: BrowserSpec, keeper: Keeper, connection: Connection, on_gone: Callable[[], None]
     ) -> LiveSession:
-        return LiveSession(spec, keeper, connection, self._keyring, on_gone, self._killed)
+        return LiveSession(spec, keeper, connection, self._keyring, self._secrets, on_gone, self._killed)
 
     def _killed(self, session: LiveSession, gone_ms: int) -> None:
         self._sessions.discard(session)

@@ -44,8 +44,8 @@ def _named_by(script: str, path: Path) -> Path | None:
     """Scripts either name the binary in full or a library directory that holds one of the script's name."""
     directories = re.findall(r"(/[\w./-]*(?:lib|lib64|opt)/[\w./$-]+)", script)
     for named in directories:
-        named = named.replace("$APPNAME", path.name)
-        for candidate in (Path(named), Path(named, path.name), Path(named, "chrome")):
+        place = Path(named.replace("$APPNAME", path.name))
+        for candidate in (place, place / path.name, place / "chrome"):
             if candidate != path and candidate.is_file() and _is_elf(candidate):
                 return candidate
     beside = path.with_name("chrome")

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from playwright.async_api import Page
@@ -16,9 +17,10 @@ from lessor.browser.keeper.state import read as read_record
 from lessor.browser.keyring import Keyring
 from lessor.browser.navigate import navigate
 from lessor.browser.observe import observe
+from lessor.browser.secretstore import Secrets
 from lessor.browser.tab import Tab, attach
 from lessor.errors import Code, Problem, problem
-from lessor.messages.action import AnyAction, Match, Observation, PageView
+from lessor.messages.action import AnyAction, Match, Observation, PageView, Type
 from lessor.ports import Away, BrowserSpec, NotSent, SealedState, Sent, Target
 
 T = TypeVar("T")
@@ -38,6 +40,7 @@ class LiveSession:
         keeper: Keeper,
         connection: Connection,
         keyring: Keyring,
+        secrets: Secrets,
         on_gone: Callable[[], None],
         on_killed: Callable[["LiveSession", int], None],
     ) -> None:
@@ -45,6 +48,7 @@ class LiveSession:
         self._keeper = keeper
         self._connection = connection
         self._keyring = keyring
+        self._secrets = secrets
         self._on_gone = on_gone
         self._on_killed = on_killed
         self._tabs: dict[str, Tab] = {}
@@ -104,7 +108,22 @@ class LiveSession:
     ) -> Target | Problem | Away:
         """See `act.aim`."""
         at = self._tab(tab)
-        return at if isinstance(at, Problem) else await act.aim(at, revision, action, match, deadline_ms)
+        if isinstance(at, Problem):
+            return at
+        secret = await self._secret(action)
+        if isinstance(secret, Problem):
+            return secret
+        target = await act.aim(at, revision, action, match, deadline_ms)
+        if secret is None or not isinstance(target, Target):
+            return target
+        assert isinstance(target.token, act.Aim)
+        return replace(target, token=replace(target.token, secret=secret))
+
+    async def _secret(self, action: AnyAction) -> str | Problem | None:
+        """The value behind the reference of a `type`; it never crosses the wire (contract, Steps)."""
+        if not isinstance(action, Type) or action.secret is None:
+            return None
+        return await asyncio.to_thread(self._secrets.value, self._spec.key.tenant, action.secret)
 
     async def dispatch(self, tab: str, action: AnyAction, target: Target, deadline_ms: int) -> Sent | NotSent | Away:
         """See `act.dispatch`."""

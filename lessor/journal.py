@@ -79,8 +79,9 @@ class LeaseState:
     @property
     def open_act(self) -> int | None:
         """The one sequence whose intent has no outcome yet; acts are strictly one at a time."""
-        last = len(self.acts)
-        return last if last and self.acts[last].open else None
+        intended = (number for number in reversed(self.acts) if self.acts[number].intent is not None)
+        last = next(intended, None)
+        return last if last is not None and self.acts[last].open else None
 
     def live_at(self, now_ms: int) -> bool:
         return self.phase == "live" and now_ms < self.expires_ms
@@ -111,6 +112,9 @@ class Ledger:
 
     epoch: int = 0
     last: int = 0
+    boot: str = ""
+    boot_ms: int = 0
+    """When this boot's clock began to stamp the chain: what an earlier boot recorded lies before it."""
     profile: ProfileChanged | None = None
     lease: LeaseState | None = None
     """The latest lease, in whatever phase."""
@@ -133,6 +137,8 @@ def fold(ledger: Ledger, sequence: int, entry: Entry) -> None:
     assert sequence > ledger.last, (sequence, ledger.last)
     assert entry.epoch >= ledger.epoch, (entry.epoch, ledger.epoch)
     ledger.epoch, ledger.last = entry.epoch, sequence
+    if entry.boot != ledger.boot:
+        ledger.boot, ledger.boot_ms = entry.boot, entry.at_ms
     for record in entry.records:
         _apply(ledger, entry, record)
 

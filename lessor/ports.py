@@ -30,6 +30,12 @@ class Clock(Protocol):
     def unix_ms(self) -> int: ...
 
 
+class Pacer(Clock, Protocol):
+    """A clock that can also be waited on, between polls."""
+
+    async def wait(self, seconds: float) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Landed:
     sequence: int
@@ -60,11 +66,11 @@ class Journal(Protocol):
         ...
 
     async def head(self, key: ProfileKey) -> Chain:
-        """`last`, `own`, without entries. Raises BrokerAway after its bound. Reads never authorise."""
+        """`last`, `own`, without entries. Raises BrokerAway after its bound, UnknownRecord. Reads never authorise."""
         ...
 
     async def replay(self, key: ProfileKey, at_least: int) -> Chain:
-        """The whole chain, at least up to that sequence. Raises BrokerAway after its bound (10 s)."""
+        """The whole chain, at least up to that sequence. Raises BrokerAway after its bound (10 s), UnknownRecord."""
         ...
 
     async def owned_by(self, host: str) -> tuple[ProfileKey, ...]:
@@ -76,6 +82,10 @@ class Journal(Protocol):
 
 class BrokerAway(Exception):
     """The broker did not answer within the bound of a read."""
+
+
+class UnknownRecord(Exception):
+    """A chain holds what this version cannot read: the profile is not ours to own (architecture, Subjects)."""
 
 
 class Vault(Protocol):
@@ -257,3 +267,12 @@ class Line(Protocol):
     """The worker's line to hosts. Nothing is buffered while the broker is away; nothing is sent twice."""
 
     async def ask(self, subject: str, request: Request[Reply], timeout_s: float) -> AnyReply | Problem | Silence: ...
+
+
+class Addresses(Protocol):
+    """Subjects of one caller, by what is asked."""
+
+    def profile(self, profile: str, verb: str) -> str: ...
+    def run(self, run: str, verb: str) -> str: ...
+    def renew(self, host: str) -> str: ...
+    def listing(self) -> str: ...

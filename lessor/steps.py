@@ -93,7 +93,7 @@ def weigh(ledger: Ledger, found: Reconcile, step: StepView, boot: str, now_ms: i
         return Weighed(True)
     held = ledger.leases.get(step.lease)
     settle_ms = ms(ledger.profile.settle_s)
-    gone_ms = page_gone_ms(held, boot)
+    gone_ms = page_gone_ms(ledger, held, boot)
     if gone_ms is None:
         return Weighed(False, ledger.profile.settle_s, "The page that tried is not confirmed gone yet.")
     if found.looked_up_ms is None:
@@ -106,8 +106,11 @@ def weigh(ledger: Ledger, found: Reconcile, step: StepView, boot: str, now_ms: i
     return Weighed(True)
 
 
-def page_gone_ms(held: LeaseState | None, boot: str) -> int | None:
-    """When the page of that lease was confirmed gone; None while it may still send. A new boot took it along."""
+def page_gone_ms(ledger: Ledger, held: LeaseState | None, boot: str) -> int | None:
+    """When the page of that lease was confirmed gone, on the clock of `boot`; None while it may still send.
+
+    What another boot confirmed happened, at the latest, before this boot's first entry.
+    """
     if held is None or held.phase != "closed" or held.gone_ms is None:
         return None
-    return held.gone_ms if held.gone_boot == boot else 0
+    return held.gone_ms if held.gone_boot == boot else ledger.boot_ms

@@ -4,14 +4,14 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from lessor.messages.ids import RequestKey, StepId
+from lessor.messages.ids import Name, RequestKey, StepId
 
 Match = Literal["target", "page"]
 """What must be unchanged since the revision for an act to go ahead."""
 
 Text = Annotated[str, msgspec.Meta(max_length=65_536)]
-Reference = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
-Revision = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+Reference = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]{1,64}\Z")]
+Revision = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]{1,64}\Z")]
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="do"):
@@ -25,10 +25,15 @@ class Click(Action, frozen=True, kw_only=True, tag="click"):
 
 
 class Type(Action, frozen=True, kw_only=True, tag="type"):
-    """Replace the element's text. Password and one-time-code fields refuse a typed value."""
+    """Replace the element's text. Password and one-time-code fields take only a `secret`: a name at the host."""
 
     ref: Reference
-    text: Text
+    text: Text = ""
+    secret: Name | None = None
+
+    def __post_init__(self) -> None:
+        if self.secret is not None and self.text:
+            raise ValueError("a type action has a text or a secret, not both")
 
 
 class Select(Action, frozen=True, kw_only=True, tag="select"):

@@ -225,6 +225,8 @@ class Own(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     boot: str
     at_ms: int
     state: Literal["active", "released", "revoked", "quarantined"]
+    principal: Name | None = None
+    """Whose profile it is, so that a list needs no replay; the journal's `ProfileChanged` decides."""
     until_unix_ms: int | None = None
     """End of a quarantine."""
 

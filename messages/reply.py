@@ -14,6 +14,8 @@ class LeaseView(msgspec.Struct, frozen=True, kw_only=True):
     """What every reply to the holder carries. `route` is opaque: put the verb behind it and publish there."""
 
     route: str
+    host: str
+    """Where the worker's renewal tick for this lease goes."""
     lease: str
     claim: int
     next_sequence: int

@@ -1,5 +1,6 @@
 """JSON on the wire and in the journal: the only encoders and decoders there are."""
 
+import re
 from typing import Final, TypeVar
 
 import msgspec
@@ -17,6 +18,8 @@ T = TypeVar("T")
 _encoder: Final = msgspec.json.Encoder()
 _reply_decoder: Final = msgspec.json.Decoder(AnyReply)
 _decoders: Final[dict[type, msgspec.json.Decoder[object]]] = {}
+_QUOTED: Final = re.compile(r"(?<=value) '.*'|(?<=unknown field) `(?![A-Za-z_]{1,40}`).*`", re.DOTALL)
+"""What a validation error repeats of the request: values, and field names that are hardly any."""
 
 
 def encode(message: Request[Reply] | Reply | Entry | Own | HostSession | RunRecord) -> bytes:
@@ -34,13 +37,14 @@ def decode(body: bytes, kind: type[T]) -> T:
 
 
 def decode_request(body: bytes, kind: type[T]) -> T | Problem:
-    """Decode what somebody sent us: anything wrong with it is an answer, which never repeats the payload."""
+    """Decode what somebody sent us: anything wrong with it is an answer, which never repeats a value."""
     if len(body) > REQUEST_BYTES_MAX:
         return problem(Code.TOO_LARGE, f"The request has {len(body)} bytes; send at most {REQUEST_BYTES_MAX}.")
     try:
         return decode(body or b"{}", kind)
     except msgspec.ValidationError as error:
-        return problem(Code.INVALID_REQUEST, f"Mend the request and send it again: {error}.")
+        why = _QUOTED.sub("", str(error))
+        return problem(Code.INVALID_REQUEST, f"Mend the request and send it again: {why}.")
     except (msgspec.DecodeError, RecursionError):
         return problem(Code.INVALID_REQUEST, "The request is not valid JSON: send one JSON object.")
 

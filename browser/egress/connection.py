@@ -8,6 +8,9 @@ import struct
 
 from lessor.browser.egress import http
 from lessor.browser.egress.address import parse
+from lessor.browser.egress.exchange import Exchange
+from lessor.browser.egress.side import BUFFER_BYTES_MAX, Side
+from lessor.browser.egress.tunnel import Tunnel
 from lessor.browser.keeper import linux, loop
 
 TYPE_CHECKING = False
@@ -17,28 +20,17 @@ if TYPE_CHECKING:
     from lessor.browser.egress.address import Policy
     from lessor.browser.egress.resolver import Resolver
 
-BUFFER_BYTES_MAX = 64 << 10
 CONNECT_MS_MAX = 5000
 FAREWELL_MS_MAX = 10_000
-ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
+HOLD_MS_MAX = 1000
 # Closing discards what the kernel has not sent yet, also when this process is killed.
 DISCARD = struct.pack("ii", 1, 0)
 
 
-class Side:
-    """A socket and what waits to be sent to it."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self.sock = sock
-        self.outgoing = bytearray()
-        self.ended = False  # it sends nothing more
-        self.shut = False  # we have told it so for the other
-
-
 class Connection:
-    """Reads one request, resolves and checks its host, connects to the very address it checked, then passes
-    bytes on until both sides have ended. `bounded()` is called when `give_up_at_ms` has changed (0: no
-    bound), and `gone(self)` once, when it is over."""
+    """Reads one request, resolves and checks its host, connects to the very address it checked, then passes on
+    what its exchange or tunnel says until both sides have ended. `bounded()` is called when `give_up_at_ms` has
+    changed (0: no bound), and `gone(self)` once, when it is over."""
 
     def __init__(
         self,
@@ -57,17 +49,34 @@ class Connection:
         self._client = Side(client)
         self._server: Side | None = None
         self._head = bytearray()
-        self._response_head: bytearray | None = None
         self._request: http.Request | None = None
-        self._body_left: int | None = None
+        self._passage: Exchange | Tunnel | None = None
         self._addresses: list[str] = []
-        self._connecting = False
+        self._parting = False
         self._over = False
         self.give_up_at_ms = linux.boot_ms() + CONNECT_MS_MAX
         events.watch(client.fileno(), loop.READ, self._client_ready)
 
+    def cut(self) -> None:
+        """Nothing more goes out from here on; the browser is told so."""
+        self._part(is_cut=True)
+
+    def give_up(self) -> None:
+        """The bound has passed."""
+        if self._passage is None and self._request is not None:
+            return self._refuse("504 Not Reachable In Time")
+        if self._parting or self._passage is None or not self._passage.holds_back:
+            return self.close()
+        assert isinstance(self._passage, Tunnel)
+        passed = self._passage.decide()
+        if passed is None:
+            return self._part(is_cut=False)
+        self.give_up_at_ms = 0
+        self._client.outgoing += passed
+        self._pump()
+
     def close(self) -> None:
-        """Cut both sides at once; nothing more goes out."""
+        """Close both sides at once."""
         if self._over:
             return
         self._over = True
@@ -84,7 +93,7 @@ class Connection:
     # Before there is a server
 
     def _read_head(self) -> None:
-        data = self._receive(self._client)
+        data = self._client.receive()
         if not data:
             return self.close() if self._client.ended else None
         self._head += data
@@ -96,7 +105,7 @@ class Connection:
         try:
             request = http.Request(bytes(self._head[:end]))
         except http.Refused as refused:
-            return self._answer(refused.answer)
+            return self._answer(refused)
         del self._head[: end + len(http.END)]
         self._request = request
         self._give_up_in(CONNECT_MS_MAX)
@@ -107,7 +116,7 @@ class Connection:
             self._resolver.resolve(request.host, self._resolved)
 
     def _resolved(self, addresses: list[str]) -> None:
-        if self._over or self._request is None:
+        if self._over or self._parting or self._request is None:
             return
         if not addresses:
             return self._refuse("502 Name Not Resolved")
@@ -132,8 +141,7 @@ class Connection:
         error = sock.connect_ex((address, self._request.port))
         if error not in (0, errno.EINPROGRESS):
             return self._try_next()
-        self._connecting = True
-        self._events.watch(sock.fileno(), loop.WRITE, self._server_ready)
+        self._events.watch(sock.fileno(), loop.WRITE, lambda _events: self._connected())
 
     def _try_next(self) -> None:
         assert self._server is not None
@@ -143,127 +151,111 @@ class Connection:
         self._connect()
 
     def _connected(self) -> None:
-        assert self._server is not None and self._request is not None
+        assert self._server is not None
+        assert self._request is not None
         sock, request = self._server.sock, self._request
         if sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             return self._try_next()
         own, peer = sock.getsockname()[0], sock.getpeername()[0]
         if own == peer and not self._policy.permits_own(request.host, request.port):
             return self._refuse("403 Address Refused")  # a public address, but this machine's
-        self._connecting = False
         self.give_up_at_ms = 0
-        if request.is_tunnel:
-            self._client.outgoing += ESTABLISHED
-        else:
-            self._server.outgoing += request.head
-            self._body_left = request.body_bytes
-            self._response_head = bytearray()
+        self._passage = Tunnel() if request.is_tunnel else Exchange(request)
+        self._client.outgoing += self._passage.greeting
+        self._server.outgoing += self._passage.opening
         rest = bytes(self._head)
         self._head.clear()
         self._from_client(rest)
         self._pump()
 
     def _refuse(self, status: str) -> None:
-        self._answer(http.Refused(status).answer)
+        self._answer(http.Refused(status))
 
-    def _answer(self, answer: bytes) -> None:
-        try:
-            self._client.sock.send(answer)
-            self._client.sock.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
-        self.close()
+    def _answer(self, refused: http.Refused) -> None:
+        """Nothing has gone out, nothing will."""
+        self._client.outgoing += refused.answer
+        self._leave_server()
 
     # With a server
 
     def _client_ready(self, events: int) -> None:
-        if self._request is None:
+        if self._parting:
+            self._client.receive()  # what it still sends, nobody wants
+        elif self._passage is None:
             return self._read_head()
-        if events & (loop.READ | loop.BROKEN):
-            self._from_client(self._receive(self._client))
+        elif events & (loop.READ | loop.BROKEN):
+            self._from_client(self._client.receive())
         self._pump()
 
     def _server_ready(self, events: int) -> None:
-        if self._connecting:
-            return self._connected()
         if self._server is not None and events & (loop.READ | loop.BROKEN):
-            self._from_server(self._receive(self._server))
+            self._from_server(self._server.receive())
         self._pump()
 
     def _from_client(self, data: bytes) -> None:
-        if self._server is None or self._over:
+        if self._server is None or self._passage is None:
             return
-        if self._body_left is not None:
-            if (
-                len(data) > self._body_left
-            ):  # a second request: this connection leads to the first one's host only
-                return self.close()
-            self._body_left -= len(data)
-        self._server.outgoing += data
+        try:
+            passed = self._passage.from_browser(data)
+        except http.Refused as refused:
+            return self._answer(refused)
+        if not self._server.broken:
+            self._server.outgoing += passed
 
     def _from_server(self, data: bytes) -> None:
-        if self._response_head is None:
-            self._client.outgoing += data
-            return
-        self._response_head += data
-        while (end := self._response_head.find(http.END)) >= 0:
-            head = bytes(self._response_head[:end])
-            del self._response_head[: end + len(http.END)]
-            if http.is_interim(head):
-                self._client.outgoing += head + http.END
-                continue
-            self._client.outgoing += http.close_after(head) + self._response_head
-            self._response_head = None
-            return
-        if len(self._response_head) > http.HEAD_BYTES_MAX or (
-            self._server is not None and self._server.ended
-        ):
-            self.close()
-
-    def _receive(self, side: Side) -> bytes:
-        if self._over or side.ended:
-            return b""
+        assert self._passage is not None
+        held_back = self._passage.holds_back
         try:
-            data = side.sock.recv(BUFFER_BYTES_MAX)
-        except BlockingIOError:
-            return b""
-        except OSError:
-            self.close()
-            return b""
-        side.ended = not data
-        return data
+            self._client.outgoing += self._passage.from_server(data)
+        except http.Refused as refused:
+            return self._answer(refused)
+        if self._passage.holds_back is not held_back:
+            self.give_up_at_ms = 0 if held_back else linux.boot_ms() + HOLD_MS_MAX
+            self._bounded()
+
+    def _part(self, *, is_cut: bool) -> None:
+        """The server's side is over, or has to be. What the browser gets last keeps it from asking again."""
+        if self._passage is None:
+            return self.close()
+        if not self._parting:
+            self._client.outgoing += self._passage.end(is_cut=is_cut)
+            self._leave_server()
+
+    def _leave_server(self) -> None:
+        """Go on with the browser alone, until it has taken what there is and closed its side: to close with
+        bytes of its unread would be a reset."""
+        self._parting = True
+        server, self._server = self._server, None
+        if server is not None:
+            self._events.forget(server.sock.fileno())
+            server.sock.close()
+        self._give_up_in(FAREWELL_MS_MAX)
+        self._pump()
 
     def _pump(self) -> None:
-        server = self._server
-        if self._over or server is None or not (self._flush(self._client) and self._flush(server)):
+        client, server = self._client, self._server
+        if self._over:
             return
-        for side, other in ((self._client, server), (server, self._client)):
-            if side.ended and not other.outgoing and not other.shut:
-                other.shut = True
-                try:
-                    other.sock.shutdown(socket.SHUT_WR)
-                except OSError:
-                    return self.close()
-                self._give_up_in(FAREWELL_MS_MAX)
-        if server.ended and not self._client.outgoing:
-            return self.close()  # nothing more can reach the browser
-        self._watch(self._client, server, self._client_ready)
-        self._watch(server, self._client, self._server_ready)
+        client.flush()
+        if client.broken or (self._parting and client.ended):
+            return self.close()
+        if server is None:
+            if not client.outgoing:
+                client.shut_down()
+            return self._watch(client, None, self._client_ready)
+        server.flush()
+        if server.ended:
+            return self._part(is_cut=server.broken)
+        if client.ended and self._passage is not None and not self._passage.is_whole:
+            return self.close()  # half a request is none
+        if client.ended and not server.outgoing and not server.shut:
+            server.shut_down()
+            self._give_up_in(FAREWELL_MS_MAX)
+        self._watch(client, server.outgoing, self._client_ready)
+        self._watch(server, client.outgoing, self._server_ready)
 
-    def _flush(self, side: Side) -> bool:
-        try:
-            while side.outgoing:
-                sent = side.sock.send(side.outgoing)
-                del side.outgoing[:sent]
-        except BlockingIOError:
-            pass
-        except OSError:
-            self.close()
-            return False
-        return True
-
-    def _watch(self, side: Side, other: Side, ready: Callable[[int], None]) -> None:
-        reads = not side.ended and len(other.outgoing) < BUFFER_BYTES_MAX
+    def _watch(self, side: Side, onward: bytearray | None, ready: Callable[[int], None]) -> None:
+        reads = not side.ended and (onward is None or len(onward) < BUFFER_BYTES_MAX)
         wanted = (loop.READ if reads else 0) | (loop.WRITE if side.outgoing else 0)
         if wanted:
             self._events.watch(side.sock.fileno(), wanted, ready)

@@ -38,9 +38,7 @@ class Request:
         else:
             scheme, _, rest = target.partition("://")
             authority, slash, path = rest.partition("/")
-            where = (
-                split_authority(authority, 80) if scheme.lower() == "http" and "@" not in authority else None
-            )
+            where = split_authority(authority, 80) if scheme.lower() == "http" and "@" not in authority else None
             self.head = _origin_form(f"{method} {slash or '/'}{path} {version}", lines)
             self.body_bytes = _body_bytes(lines)
         if where is None:

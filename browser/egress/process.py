@@ -8,6 +8,7 @@ import socket
 
 from lessor.browser.egress.address import Policy
 from lessor.browser.egress.connection import Connection
+from lessor.browser.egress.peer import is_ours
 from lessor.browser.egress.resolver import Resolver
 from lessor.browser.keeper import linux, loop
 
@@ -49,7 +50,7 @@ class _Egress:
         order = json.loads(data)
         # Whatever a new order allows, nothing begun under the last one goes on.
         for connection in list(self._connections):
-            connection.close()
+            connection.cut()
         self._policy = Policy(order["allow_private"]) if order["open"] else None
         self._line.send(str(order["order"]).encode())
 
@@ -58,7 +59,7 @@ class _Egress:
             client, _ = self._listener.accept()
         except OSError:
             return
-        if self._policy is None or len(self._connections) >= CONNECTIONS_MAX:
+        if self._policy is None or len(self._connections) >= CONNECTIONS_MAX or not is_ours(client):
             return client.close()
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -79,5 +80,5 @@ class _Egress:
         now_ms = linux.boot_ms()
         for connection in list(self._connections):
             if 0 < connection.give_up_at_ms <= now_ms:
-                connection.close()
+                connection.give_up()
         self._arm()

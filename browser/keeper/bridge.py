@@ -29,9 +29,7 @@ class Bridge:
     """`close_network(then)` stops the page's traffic before a departed client's session is detached:
     detaching releases requests that the client had paused."""
 
-    def __init__(
-        self, events: loop.Loop, pipe: Pipe, close_network: Callable[[Callable[[], None]], None]
-    ) -> None:
+    def __init__(self, events: loop.Loop, pipe: Pipe, close_network: Callable[[Callable[[], None]], None]) -> None:
         self._events = events
         self._pipe = pipe
         self._close_network = close_network
@@ -40,9 +38,7 @@ class Bridge:
         self._outgoing = bytearray()
         self._early: list[bytes] = []
         self._session = b""
-        self._sessions = (
-            0  # attached or being attached; more than the client's own while a teardown is under way
-        )
+        self._sessions = 0  # attached or being attached; more than the client's own while a teardown is under way
         self._settled: list[Callable[[], None]] = []
         pipe.received = self._from_chromium
         pipe.drained = self._watch
@@ -88,9 +84,7 @@ class Bridge:
     def _attach(self, client: socket.socket) -> None:
         if self._client is client:
             self._sessions += 1
-            self._pipe.command(
-                "Target.attachToBrowserTarget", {}, lambda answer: self._attached(client, answer)
-            )
+            self._pipe.command("Target.attachToBrowserTarget", {}, lambda answer: self._attached(client, answer))
 
     def _attached(self, client: socket.socket, answer: Mapping[str, Any]) -> None:
         session: object = answer.get("result", {}).get("sessionId")

@@ -25,9 +25,7 @@ PEERS_MAX = 16
 class Control:
     """Calls `asked(request, answer)` for each request; the answer may be given later, once."""
 
-    def __init__(
-        self, events: loop.Loop, path: str, asked: Callable[[Mapping[str, Any], Answer], None]
-    ) -> None:
+    def __init__(self, events: loop.Loop, path: str, asked: Callable[[Mapping[str, Any], Answer], None]) -> None:
         self._events = events
         self._listener = listen(path)
         self._asked = asked

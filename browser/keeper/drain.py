@@ -49,9 +49,7 @@ class Drain:
         match answer:
             case {"result": {"sessionId": str(session)}}:
                 asking = {"expression": AFTER_INPUT, "awaitPromise": True, "returnByValue": True}
-                self._pipe.command(
-                    "Runtime.evaluate", asking, lambda _answer: self._answered(session), session
-                )
+                self._pipe.command("Runtime.evaluate", asking, lambda _answer: self._answered(session), session)
             case _:
                 self._answered("")
 

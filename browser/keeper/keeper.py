@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from lessor.browser.keeper.control import Answer
     from lessor.browser.keeper.state import State
 
-LOG_BYTES_MAX = 8 << 10
 EPOCHS_REMEMBERED_MAX = 16
 GUARD_RESTARTS_MAX = 3
 
@@ -37,16 +36,14 @@ class Keeper:
     will.
     """
 
-    def __init__(
-        self, events: loop.Loop, config: Config, announce: Callable[[Mapping[str, object]], None]
-    ) -> None:
+    def __init__(self, events: loop.Loop, config: Config, announce: Callable[[Mapping[str, object]], None]) -> None:
         self._events = events
         self._config = config
         self._announce = announce
         self._directory = config["directory"]
         self._tenure = Tenure(config["epoch"], config["until_ms"], config["secret"], config["max_ttl_ms"])
         self._token = ""
-        self._log = bytearray()
+        self._log = chromium.Log(-1)
         self._phase = "starting"
         self._last_command_ms: dict[str, int] = {}
         self._guard_restarts = -1
@@ -54,13 +51,12 @@ class Keeper:
         self._start = tree.start_of(self._pid)
         self._boot_id = linux.boot_id()
         self._browser = self._browser_start = self._guard = self._guard_start = self._egress_start = 0
-        self._log_fd = -1
         self._is_drained = True
         self._lock = os.open(self._path("lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
         self._shared = Shared()
-        self._timer = linux.BootTimer()
+        self._timer, self._guard_timer = linux.BootTimer(), linux.BootTimer()
         events.watch(self._timer.fd, loop.READ, self._timer_fired)
         self._set_deadline()
         self._outlet = Outlet(events, self.end)
@@ -100,27 +96,14 @@ class Keeper:
         config = self._config
         temporary = os.path.join(config["user_data"], "tmp")
         os.makedirs(temporary, mode=0o700, exist_ok=True)
-        argv = [
-            config["chromium"],
-            *config["arguments"],
-            f"--user-data-dir={config['user_data']}",
-            "--remote-debugging-pipe",
-            f"--proxy-server=127.0.0.1:{self._outlet.port}",
-            "--proxy-bypass-list=<-loopback>",
-            "about:blank",
-        ]
+        argv = chromium.argv(config["chromium"], config["arguments"], config["user_data"], self._outlet.port)
         mark = tree.mark_of(self._pid, self._start)
-        self._browser, pipe, self._log_fd = chromium.spawn(
-            argv, {**config["environment"], "TMPDIR": temporary, tree.MARK: mark}
-        )
+        environment = {**config["environment"], "TMPDIR": temporary, tree.MARK: mark}
+        self._browser, pipe, self._log = chromium.spawn(argv, environment)
         self._browser_start = tree.start_of(self._browser)
-        self._events.watch(
-            os.pidfd_open(self._browser), loop.READ, lambda _events: self._exited("browser_exited")
-        )
-        self._events.watch(self._log_fd, loop.READ, lambda _events: self._read_log())
-        return Pipe(
-            self._events, pipe, self._may_pass, self._passed, closed=lambda: self._exited("browser_hung_up")
-        )
+        self._events.watch(os.pidfd_open(self._browser), loop.READ, lambda _events: self._exited("browser_exited"))
+        self._events.watch(self._log.fd, loop.READ, lambda _events: self._read_log())
+        return Pipe(self._events, pipe, self._may_pass, self._passed, closed=lambda: self._exited("browser_hung_up"))
 
     def _start_guard(self) -> None:
         """A guard that dies is replaced: the page need not suffer for it, and the gap is a millisecond in
@@ -128,7 +111,9 @@ class Keeper:
         self._guard_restarts += 1
         if self._guard_restarts > GUARD_RESTARTS_MAX:
             self.end("guard_lost")
-        self._guard = guard.fork(self._directory, self._record(), self._shared, self._config["guard_ms"])
+        self._guard = guard.fork(
+            self._directory, self._record(), self._shared, self._guard_timer, self._config["guard_ms"]
+        )
         self._guard_start = tree.start_of(self._guard)
         watched = os.pidfd_open(self._guard)
         self._events.watch(watched, loop.READ, lambda _events: self._guard_died(watched))
@@ -145,14 +130,8 @@ class Keeper:
         self.end(why)
 
     def _read_log(self) -> None:
-        try:
-            data = os.read(self._log_fd, LOG_BYTES_MAX)
-        except BlockingIOError:
-            return
-        self._log += data
-        del self._log[:-LOG_BYTES_MAX]
-        if not data:
-            self._events.forget(self._log_fd)
+        if not self._log.read():
+            self._events.forget(self._log.fd)
 
     def _serve(self) -> None:
         """Chromium answers: open the doors and say so."""
@@ -167,6 +146,7 @@ class Keeper:
     def _set_deadline(self) -> None:
         self._shared.deadline_ms = self._tenure.deadline_ms
         self._timer.arm(self._tenure.deadline_ms)
+        self._guard_timer.arm(self._tenure.deadline_ms + self._config["guard_ms"])
 
     def _timer_fired(self, _events: int) -> None:
         self._timer.read()
@@ -306,7 +286,7 @@ class Keeper:
             "why": "",
             "killed_at_ms": 0,
             "gone_at_ms": 0,
-            "log": self._log.decode("utf-8", "replace"),
+            "log": self._log.tail,
         }
 
     def _write_state(self) -> None:

@@ -31,7 +31,7 @@ def main() -> NoReturn:
     signal.signal(signal.SIGTERM, lambda _number, _frame: keeper.end("sigterm"))
     try:
         loop.run()
-    except Exception:
+    except Exception:  # noqa: BLE001 - a bug ends the browser, and is told
         import traceback  # only now worth its memory
 
         keeper.end(f"bug: {traceback.format_exc()}")

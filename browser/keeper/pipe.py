@@ -34,7 +34,7 @@ class Pipe:
         passed: Callable[[], None],
         closed: Callable[[], None],
     ) -> None:
-        self.received: Callable[[bytes], None] = lambda message: None
+        self.received: Callable[[bytes], None] = lambda _message: None
         self.drained: Callable[[], None] = lambda: None
         self._events = events
         self._pipe = pipe

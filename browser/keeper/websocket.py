@@ -41,7 +41,7 @@ class Opening:
     def accept(self) -> bytes:
         """The answer that turns the connection into a WebSocket."""
         key = self.headers["sec-websocket-key"].encode("latin-1")
-        accept = b2a_base64(sha1(key + GUID).digest(), newline=False)
+        accept = b2a_base64(sha1(key + GUID, usedforsecurity=False).digest(), newline=False)
         return (
             b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\n"
             b"sec-websocket-accept: " + accept + b"\r\n\r\n"

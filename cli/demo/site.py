@@ -2,15 +2,13 @@
 
 It knows nothing of leases, so what it counted can be held against what lessor says. Every accepted
 submission is on disk before it is answered, duplicates included. `POST /switches` makes it drop,
-delay, hold, double or garble answers; `GET /api/invoices?key=` looks a request key up.
+delay, hold, double or garble answers, or lose submissions; `GET /api/invoices?key=` looks a request key up.
 
 Run it with `python -m lessor.cli.demo.site --directory D`, or in this process as `Site(D)`.
 """
 
 import argparse
-import ctypes
 import json
-import os
 import signal
 import threading
 from collections.abc import Mapping, Sequence
@@ -18,12 +16,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from lessor.cli.demo.parent import die_with_parent
 from lessor.cli.demo.site_books import Books
 from lessor.cli.demo.site_http import Server
 from lessor.cli.demo.site_routes import ROUTES
 from lessor.cli.demo.site_switches import Switches
 
-_PR_SET_PDEATHSIG: Final = 1
 _STOP_SIGNALS: Final = {signal.SIGTERM, signal.SIGINT}
 
 
@@ -82,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--port", type=int, default=0, help="0 picks a free one")
     parser.add_argument("--seed-user", action="append", type=_user, metavar="USER:PASSWORD", help="default demo:demo")
     asked = parser.parse_args(arguments)
-    _die_with_parent()
+    die_with_parent()
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)  # before any thread exists, so none is interrupted
     with Site(asked.directory, port=asked.port, users=dict(asked.seed_user or [])) as site:
         print(json.dumps({"port": site.port, "url": site.url}), flush=True)
@@ -95,15 +93,6 @@ def _user(text: str) -> tuple[str, str]:
     if not (user and colon and password):
         raise argparse.ArgumentTypeError("USER:PASSWORD")
     return user, password
-
-
-def _die_with_parent() -> None:
-    """Have the kernel kill this process when its parent's thread that started it ends."""
-    parent = os.getppid()
-    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
-    if os.getppid() != parent:
-        raise SystemExit("the parent is gone")
 
 
 if __name__ == "__main__":

@@ -91,6 +91,7 @@ class Books:
 
     def close(self) -> None:
         self._log.close()
+        self.logins.close()
         self._approvals.close()
 
 

@@ -6,12 +6,14 @@ import json
 import os
 import secrets
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, cast
 
 SUBMISSIONS_FILE: Final = "submissions.jsonl"
+LOGINS_FILE: Final = "logins.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +82,14 @@ class Submissions:
 class Logins:
     """Session cookies signed with a secret of the directory, so a restarted site still knows them.
 
-    Removing the secret file ends every session at the next start.
+    Removing the secret file ends every session at the next start. Every login is on record.
     """
 
     def __init__(self, directory: Path, users: Mapping[str, str]) -> None:
         self._users = dict(users)
         self._secret = _secret_of(directory / "session-secret")
+        self._log = JsonLines(directory / LOGINS_FILE)
+        self._lock = threading.Lock()
 
     def log_in(self, user: str, password: str) -> str | None:
         """A cookie value for a new session, or None for a wrong password."""
@@ -93,6 +97,8 @@ class Logins:
         if not hmac.compare_digest((expected or "").encode(), password.encode()) or expected is None:
             return None
         session = secrets.token_hex(8)
+        with self._lock:
+            self._log.append({"at_unix_ms": time.time_ns() // 1_000_000, "user": user, "session": session})
         return f"{session}.{self._signature(session)}"
 
     def session_of(self, cookie: str) -> str | None:
@@ -100,6 +106,9 @@ class Logins:
         session, _, signature = cookie.partition(".")
         genuine = hmac.compare_digest(self._signature(session).encode(), signature.encode())
         return session if genuine else None
+
+    def close(self) -> None:
+        self._log.close()
 
     def _signature(self, session: str) -> str:
         return hmac.new(self._secret, session.encode(), hashlib.sha256).hexdigest()

@@ -53,6 +53,10 @@ def _submit(exchange: Exchange, session: str) -> None:
         exchange.refuse(HTTPStatus.UNPROCESSABLE_ENTITY, why)
         return
     switches = exchange.books.switches_for_one()
+    if switches.answer is Answer.LOSE:
+        exchange.books.gate.pause(Held(key, number, recorded=False), PAUSE_S_MAX)
+        exchange.leave()
+        return
     if not _paused(exchange, Held(key, number, recorded=False), switches.record_delay_s):
         return
     submission = Submission(unix_ms(), key, number, amount, session)
@@ -86,6 +90,8 @@ def _answer(exchange: Exchange, submission: Submission, switches: Switches) -> N
             exchange.leave()
         case Answer.ERROR:
             exchange.refuse(HTTPStatus.INTERNAL_SERVER_ERROR, "Something went wrong.")
+        case Answer.LOSE:
+            raise AssertionError("what is lost is not recorded, and what is not recorded is not answered")
 
 
 def _paused(exchange: Exchange, held: Held, pause_s: float) -> bool:

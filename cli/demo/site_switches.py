@@ -13,7 +13,7 @@ TIMES_MAX: Final = 1000
 
 
 class Answer(StrEnum):
-    """What a submission gets once it is recorded."""
+    """What a submission gets once it is recorded; `lose` records nothing."""
 
     NORMAL = "normal"
     DROP = "drop"  # the connection closes without a byte
@@ -22,6 +22,7 @@ class Answer(StrEnum):
     DOUBLE = "double"  # the answer is sent twice
     GARBAGE = "garbage"  # bytes that are not HTTP
     ERROR = "error"  # a 500 page, although the invoice is recorded
+    LOSE = "lose"  # received, never recorded: the connection closes without a byte at a release
 
 
 def _initial_amounts() -> Mapping[str, str]:

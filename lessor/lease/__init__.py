@@ -8,6 +8,7 @@ simulator runs the same code.
 from dataclasses import replace
 from typing import assert_never
 
+from lessor.errors import Code, problem
 from lessor.journal import Ledger
 from lessor.lease import (
     acquire,
@@ -30,6 +31,7 @@ from lessor.lease.verdict import (
     ClosingLanded,
     Desk,
     DispatchDone,
+    Drain,
     Event,
     Extended,
     GrantLanded,
@@ -45,6 +47,7 @@ from lessor.lease.verdict import (
     SealLanded,
     Started,
     StartFailed,
+    TickDue,
     Verdict,
 )
 from lessor.messages.request import (
@@ -74,7 +77,7 @@ def decide(ledger: Ledger, desk: Desk, event: Event, now: Now) -> Verdict:
         case RunsRead():
             return acquire.runs_read(ledger, desk, event, now)
         case Started():
-            return starting.started(desk, event, now)
+            return starting.started(ledger, desk, event, now)
         case StartFailed():
             return starting.failed(ledger, desk, event, now)
         case GrantLanded():
@@ -96,15 +99,20 @@ def decide(ledger: Ledger, desk: Desk, event: Event, now: Now) -> Verdict:
         case SealFailed():
             return ending.seal_failed(ledger, desk, event, now)
         case SealLanded():
-            return ending.retry(ledger, desk, now)
+            return ending.seal_landed(ledger, desk, now)
         case Killed():
-            return ending.killed(ledger, desk, event, now)
+            # The browser of a start that was dropped leaves nothing to close.
+            return ending.killed(ledger, desk, event, now) if desk.ending == "killing" else Verdict(desk)
         case ClosedLanded():
             return ending.closed_landed(ledger, desk, now)
         case BrowserGone() | Extended():
             return _browser(ledger, desk, event, now)
         case RunSeen():
             return sweep.run_seen(ledger, desk, event, now)
+        case TickDue():
+            return sweep.ticked(ledger, desk, now)
+        case Drain():
+            return ending.drain(ledger, desk, now)
         case _:
             assert_never(event)
 
@@ -149,7 +157,8 @@ def _browser(ledger: Ledger, desk: Desk, event: BrowserGone | Extended, now: Now
         return Verdict(replace(desk, keeper_until_ms=event.until_ms))
     start, held = desk.start, ledger.lease
     if start is not None and start.instance == event.instance:
-        return starting.drop(desk, now)
+        died = problem(Code.BROWSER_GONE, "The browser died while it was started: acquire again.")
+        return starting.drop(ledger, desk, died, now)
     if held is None or held.phase == "closed" or held.instance != event.instance:
         return Verdict(desk)
     desk = replace(desk, browser="gone")

@@ -10,6 +10,7 @@ from lessor.lease import ending, queue, starting
 from lessor.lease.admit import known
 from lessor.lease.answers import lease_view, refusal
 from lessor.lease.verdict import (
+    Again,
     Asked,
     CancelRead,
     Desk,
@@ -45,6 +46,8 @@ def _reading(ledger: Ledger, asked: Asked, create: RunRecord | None = None) -> R
 
 def _refused_at_the_door(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Problem | None:
     acquire = _acquire(asked)
+    if desk.draining:
+        return problem(Code.MOVED, "The host is stopping: ask again.", retry_after_s=0.5)
     strange = known(ledger, desk, asked.caller)
     if strange is not None:
         return strange
@@ -84,19 +87,30 @@ def runs_read(ledger: Ledger, desk: Desk, event: RunsRead, now: Now) -> Verdict:
     if refused is None and isinstance(mine, Problem):
         refused = mine
     if refused is not None:
-        return Verdict(desk, replies=(refusal(ledger, desk, asked, refused, now),))
+        return _turn_away(ledger, desk, asked, refused, now)
     assert isinstance(mine, RunReading)
     if _stale(ledger, desk, event, mine, now):
         return Verdict(desk, effects=(_reading(ledger, asked),))
     held = ledger.lease if ledger.lease is not None and ledger.lease.phase != "closed" else None
     if held is not None and held.phase == "live" and _lower_attempt(held, asked):
-        return queue.busy(ledger, desk, asked, now)
+        # It has ended and will never be granted: it takes no place.
+        busy = queue.where(ledger, desk, _acquire(asked), now)
+        return Verdict(desk, replies=(refusal(ledger, desk, asked, busy, now),))
     if mine.record is None:
         return _create_run(ledger, desk, asked, now)
-    refused = _run_refuses(mine.record, asked, now)
+    refused = _run_refuses(mine.record, asked, now) or _overtaken(ledger, desk, asked)
     if refused is not None:
-        return Verdict(desk, replies=(refusal(ledger, desk, asked, refused, now),))
+        return _turn_away(ledger, desk, asked, refused, now)
     return _grantable(ledger, desk, event, held, mine.record, now)
+
+
+def _turn_away(ledger: Ledger, desk: Desk, asked: Asked, refused: Problem, now: Now) -> Verdict:
+    """Refuse on what was read; a browser that is up, or the place of a run that has ended, goes to the next poll."""
+    again: tuple[Again, ...] = ()
+    if refused.code is Code.RUN_ENDED:
+        desk, again = queue.give_up(ledger, desk, _acquire(asked))
+    desk, reads = starting.ready(desk)
+    return Verdict(desk, replies=(refusal(ledger, desk, asked, refused, now),), effects=(*reads, *again))
 
 
 def _stale(ledger: Ledger, desk: Desk, event: RunsRead, mine: RunReading, now: Now) -> bool:
@@ -157,6 +171,14 @@ def _run_refuses(record: RunRecord, asked: Asked, now: Now) -> Problem | None:
     return None
 
 
+def _overtaken(ledger: Ledger, desk: Desk, asked: Asked) -> Problem | None:
+    """The reading may be older than the last takeover: a lower claim is fenced, however late it arrives (1)."""
+    acquire, last = _acquire(asked), ledger.lease
+    if last is None or last.scope.run != acquire.run or acquire.claim >= max(last.claim, desk.claim_seen):
+        return None
+    return problem(Code.RUN_FENCED, "Another worker has taken this run over: stop working on it.")
+
+
 def _grantable(
     ledger: Ledger, desk: Desk, event: RunsRead, held: LeaseState | None, record: RunRecord, now: Now
 ) -> Verdict:
@@ -203,7 +225,8 @@ def _newcomer(ledger: Ledger, desk: Desk, event: RunsRead, held: LeaseState, now
     if held.scope.run == acquire.run:
         if acquire.attempt <= held.scope.attempt:
             return queue.busy(ledger, desk, asked, now)
-        reason, revision = "fenced", None
+        assert isinstance(event.mine, RunReading)
+        reason, revision = "fenced", event.mine.revision
     else:
         holder = event.holder
         if not isinstance(holder, RunReading) or not _gives_way(desk, held, holder):

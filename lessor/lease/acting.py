@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 
-from lessor.errors import Effect, Problem
+from msgspec import structs
+
+from lessor.errors import Code, Effect, Problem
 from lessor.findings import Away, NotSent, Sent, Target
 from lessor.journal import LeaseState, Ledger
 from lessor.lease import ending
@@ -22,7 +24,7 @@ from lessor.lease.verdict import (
 )
 from lessor.limits import ms
 from lessor.messages.hashing import payload_hash
-from lessor.messages.record import AnyRecord, Dispatched, Intent, Outcome
+from lessor.messages.record import AnyRecord, Dispatched, Intent, Outcome, Skipped
 from lessor.messages.reply import Acted, ActOutcome
 from lessor.messages.request import Act
 
@@ -42,7 +44,13 @@ def aimed(ledger: Ledger, desk: Desk, event: Aimed, now: Now) -> Verdict:
         found = held
     if isinstance(found, Problem):
         reply = refusal(ledger, desk, current.asked, found, now).reply
-        return finish(ledger, desk, reply, (), now)
+        skipped: tuple[AnyRecord, ...] = ()
+        if found.code is Code.NOT_SENT:
+            number = _sequence(current)
+            skipped = (Skipped(lease=current.op.lease, sequence=number),)
+            if reply.lease is not None:
+                reply = structs.replace(reply, lease=structs.replace(reply.lease, next_sequence=number + 1))
+        return finish(ledger, desk, reply, skipped, now)
     assert isinstance(held, LeaseState)
     desk = replace(desk, operation=replace(current, phase="intending", target=found))
     intent = _intent(held, current.op, found)
@@ -51,11 +59,11 @@ def aimed(ledger: Ledger, desk: Desk, event: Aimed, now: Now) -> Verdict:
 
 def _gates(ledger: Ledger, desk: Desk, current: Operation, now: Now) -> LeaseState | Problem:
     """What was true at the door must be true still: lease, claim, expiry, deadline, browser (contract 7)."""
-    if current.cancelled:
-        return not_sent(_sequence(current), "it was cancelled")
     held = holder(ledger, desk, current.asked, current.op.lease, current.op.claim, now)
     if isinstance(held, Problem):
         return held
+    if current.cancelled:
+        return not_sent(_sequence(current), "it was cancelled")
     late = in_time(held, current.op, desk, now)
     return (late if isinstance(late, Problem) else None) or page_there(desk, now) or held
 
@@ -112,6 +120,8 @@ def dispatched(ledger: Ledger, desk: Desk, event: DispatchDone, now: Now) -> Ver
             return _settle(ledger, desk, current, ActOutcome.NOT_SENT, why, None, now)
         case Away() as away:
             at_ms = current.dispatched_ms
+            if away is not Away.SILENT:
+                desk = replace(desk, browser="gone")
             return _settle(ledger, desk, current, ActOutcome.UNKNOWN, away.value, at_ms, now)
 
 
@@ -128,6 +138,8 @@ def _applied(ledger: Ledger, desk: Desk, current: Operation, sent: Sent, now: No
         lease=lease,
     )
     record = _outcome(current, ActOutcome.APPLIED, None, sent.dispatched_ms)
+    if current.cancelled:
+        return finish(ledger, desk, reply, (record,), now, then=ending.retire)
     return finish(ledger, desk, reply, (record,), now)
 
 

@@ -77,6 +77,11 @@ def in_time(held: LeaseState, op: PageOp, desk: Desk, now: Now) -> Problem | tup
     if until_ms <= held.expires_ms:
         return ()
     expires_ms = min(now.ms + ms(desk.limits.horizon_s_max), held.cap_ms)
+    if expires_ms < until_ms:
+        return problem(
+            Code.LEASE_CLOSING,
+            f"The call could outlive the longest horizon ({desk.limits.horizon_s_max:g} s): name an earlier deadline.",
+        )
     return (LeaseRenewed(lease=held.id, expires_ms=expires_ms),)
 
 

@@ -24,13 +24,13 @@ def alarm_ms(ledger: Ledger, desk: Desk) -> int | None:
     if desk.operation is not None:
         moments += _operation_moments(desk.operation)
     if desk.start is not None:
-        moments += [desk.start.answer_by_ms] if desk.start.waiters else [desk.start.hold_until_ms]
+        moments += starting.moments(desk, desk.start)
     moments += [place.answer_by_ms if place.asked else place.kept_until_ms for place in desk.queue]
     moments += [_late_ms(asked) for asked in (*desk.closers, *desk.questions)]
     if desk.retry_ms is not None:
         moments.append(desk.retry_ms)
     if idle(ledger, desk):
-        moments.append(desk.idle_since_ms + ms(desk.limits.idle_s))
+        moments.append(_idle_until_ms(desk))
     return min(moments, default=None)
 
 
@@ -56,7 +56,12 @@ def _late_ms(asked: Asked) -> int:
 def idle(ledger: Ledger, desk: Desk) -> bool:
     """No lease, no start, nobody waiting: the profile may be given back."""
     free = ledger.lease is None or ledger.lease.phase == "closed"
-    return free and desk.start is None and not desk.queue and desk.ending is None and not desk.passive
+    waited_for = bool(desk.queue) and not desk.draining
+    return free and desk.start is None and not waited_for and desk.ending is None and not desk.passive
+
+
+def _idle_until_ms(desk: Desk) -> int:
+    return desk.idle_since_ms + (0 if desk.draining else ms(desk.limits.idle_s))
 
 
 def ring(ledger: Ledger, desk: Desk, now: Now) -> Verdict:
@@ -79,7 +84,7 @@ def ring(ledger: Ledger, desk: Desk, now: Now) -> Verdict:
             return next_turn(begun)
     if any((place.answer_by_ms if place.asked else place.kept_until_ms) <= now.ms for place in desk.queue):
         return queue.due(ledger, desk, now)
-    if idle(ledger, desk) and now.ms >= desk.idle_since_ms + ms(desk.limits.idle_s):
+    if idle(ledger, desk) and now.ms >= _idle_until_ms(desk):
         return Verdict(replace(desk, passive=True), effects=(Release(),))
     return Verdict(desk)
 

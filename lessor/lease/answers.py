@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from lessor.errors import Class, Code, Effect, Problem, problem
 from lessor.journal import LeaseState, Ledger
-from lessor.lease.verdict import Asked, Desk, Now, Remembered, Say, Verdict
+from lessor.lease.verdict import Asked, Desk, Now, PageOp, Remembered, Say, Verdict
 from lessor.messages.reply import LeaseView, Receipt, Refused, Reply
 from lessor.messages.request import LeaseRequest
 
@@ -17,6 +17,7 @@ def lease_view(ledger: Ledger, desk: Desk, now: Now) -> LeaseView | None:
         return None
     return LeaseView(
         route=desk.route,
+        host=desk.host,
         lease=held.id,
         claim=held.claim,
         next_sequence=held.next_sequence,
@@ -53,17 +54,18 @@ def say(desk: Desk, asked: Asked, reply: Reply) -> Verdict:
     return Verdict(desk, replies=(Say(asked.slot, reply),))
 
 
-def remember(desk: Desk, request_id: str, reply: Reply) -> Desk:
+def remember(desk: Desk, op: PageOp, reply: Reply) -> Desk:
     """Keep the answer for a repeated request id, the oldest giving way (contract 8)."""
-    kept = (*desk.remembered, Remembered(request_id, reply))
+    kept = (*desk.remembered, Remembered(op.id, type(op), op.lease, op.claim, reply))
     return replace(desk, remembered=kept[-desk.limits.remembered_max :])
 
 
 def receipt(held: LeaseState) -> Receipt:
-    """How a lease ended, also while its browser is still being taken down."""
-    assert held.receipt is not None
+    """How a lease ended; a sealed one also while its browser is still being taken down."""
     assert held.reason is not None
-    return Receipt(kind=held.receipt, reason=held.reason, generation=held.generation)
+    kind = "sealed" if held.generation is not None else held.receipt
+    assert kind is not None
+    return Receipt(kind=kind, reason=held.reason, generation=held.generation)
 
 
 def told_time(now: Now, at_ms: int) -> str:
@@ -73,9 +75,14 @@ def told_time(now: Now, at_ms: int) -> str:
 
 
 def not_found(desk: Desk) -> Problem:
+    return no_profile(desk.profile)
+
+
+def no_profile(profile: str) -> Problem:
+    """The same words for a profile that never was and for somebody else's (contract 4)."""
     return problem(
         Code.NOT_FOUND,
-        f"There is no profile {desk.profile!r} for you: create it, or ask with its owner's credentials.",
+        f"There is no profile {profile!r} for you: create it, or ask with its owner's credentials.",
     )
 
 

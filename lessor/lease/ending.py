@@ -9,7 +9,7 @@ from dataclasses import replace
 from lessor.errors import Code, problem
 from lessor.journal import LeaseState, Ledger
 from lessor.lease import queue
-from lessor.lease.answers import receipt, refusal
+from lessor.lease.answers import receipt, refusal, refuse
 from lessor.lease.turn import next_turn
 from lessor.lease.verdict import (
     Again,
@@ -39,6 +39,8 @@ from lessor.messages.request import Act, Close
 
 SEAL_RETRY_FACTOR_MAX = 16
 KILL_RETRY_MS = 500
+GUARD_MS = 2000
+"""How long after a keeper's deadline its guard needs at most."""
 
 
 def begin(ledger: Ledger, desk: Desk, reason: str, seal: bool, now: Now, run_revision: int | None = None) -> Verdict:
@@ -63,8 +65,11 @@ def begin(ledger: Ledger, desk: Desk, reason: str, seal: bool, now: Now, run_rev
 
 
 def closing_landed(ledger: Ledger, desk: Desk, now: Now) -> Verdict:
-    """Wait for a running operation (contract 10), else go on. What queued behind it is refused now."""
-    if desk.operation is not None:
+    """Wait for a running operation (contract 10), else go on. What queued behind it is refused now.
+
+    A revoked profile waits for nothing: its browser is killed under the operation (contract 26).
+    """
+    if desk.operation is not None and _held(ledger).reason != "revoked":
         return Verdict(replace(desk, ending="waiting"))
     return next_turn(_proceed(ledger, desk, now))
 
@@ -91,6 +96,17 @@ def over(ledger: Ledger, desk: Desk, now: Now) -> Verdict | None:
     if now.ms >= held.cap_ms - ms(desk.limits.closing_s):
         return begin(ledger, desk, "cap", True, now)
     return None
+
+
+def drain(ledger: Ledger, desk: Desk, now: Now) -> Verdict:
+    """The host is stopping: after the running operation the lease is sealed and closed (contract 24)."""
+    desk = replace(desk, draining=True)
+    held = ledger.lease
+    if held is None or held.phase != "live" or desk.ending is not None:
+        return Verdict(desk)
+    if now.ms >= held.expires_ms:
+        return over(ledger, desk, now) or Verdict(desk)
+    return begin(ledger, desk, "drained", desk.browser == "live", now)
 
 
 def retire(ledger: Ledger, desk: Desk, now: Now) -> Verdict:
@@ -149,8 +165,17 @@ def sealed(ledger: Ledger, desk: Desk, event: Sealed, now: Now) -> Verdict:
     return Verdict(desk, records=(committed,), effects=(Again(SealLanded()),))
 
 
+def seal_landed(ledger: Ledger, desk: Desk, now: Now) -> Verdict:
+    """The generation is on disk: that is the receipt. The profile stays exclusive until its browser is gone."""
+    held = _held(ledger)
+    replies = tuple(Say(asked.slot, Closed(receipt=receipt(held))) for asked in desk.closers)
+    after = _proceed(ledger, replace(desk, closers=()), now)
+    return replace(after, replies=(*replies, *after.replies))
+
+
 def seal_failed(ledger: Ledger, desk: Desk, event: SealFailed, now: Now) -> Verdict:
     """Report it to whoever waits, stay exclusive, try again while there is time (contract 23)."""
+    held = _held(ledger)
     failed = problem(
         Code.SEAL_FAILED,
         f"The profile's state could not be sealed ({event.problem.message}) It is tried again: ask for the"
@@ -163,7 +188,7 @@ def seal_failed(ledger: Ledger, desk: Desk, event: SealFailed, now: Now) -> Verd
         desk,
         closers=(),
         seal_tries=desk.seal_tries + 1,
-        retry_ms=now.ms + ms(desk.limits.seal_retry_s) * factor,
+        retry_ms=min(now.ms + ms(desk.limits.seal_retry_s) * factor, max(now.ms, held.seal_by_ms)),
     )
     return Verdict(desk, replies=replies)
 
@@ -173,9 +198,13 @@ def retry(ledger: Ledger, desk: Desk, now: Now) -> Verdict:
 
 
 def killed(ledger: Ledger, desk: Desk, event: Killed, now: Now) -> Verdict:
-    """Only a confirmed end frees the profile (contract 13)."""
-    held = _held(ledger)
-    if event.gone_ms is None:
+    """Only a confirmed end frees the profile (contract 13); that of a start without a lease changes nothing."""
+    held = ledger.lease
+    if held is None or desk.ending != "killing" or event.instance not in (None, held.instance):
+        return Verdict(desk)
+    # Nobody can confirm it: by then its keeper's deadline has ended it. That frees the profile, but no
+    # look-up's `not_sent` ever counts on it (contract 13).
+    if event.gone_ms is None and now.ms <= desk.keeper_until_ms + GUARD_MS:
         return Verdict(replace(desk, retry_ms=now.ms + KILL_RETRY_MS))
     closed = LeaseClosed(
         lease=held.id,
@@ -211,8 +240,11 @@ def close(ledger: Ledger, desk: Desk, asked: Asked, held: LeaseState, now: Now) 
     """A close by the lease's own claim; asking again joins, then gets the same receipt (contract 21)."""
     request = asked.request
     assert isinstance(request, Close)
-    if held.phase == "closed":
+    if held.phase == "closed" or held.generation is not None:
         return Verdict(desk, replies=(Say(asked.slot, Closed(receipt=receipt(held))),))
+    if held.phase == "live" and now.ms >= request.deadline_ms:
+        late = problem(Code.DEADLINE_PASSED, "The deadline has passed and nothing was closed: ask again.")
+        return refuse(ledger, desk, asked, late, now)
     waiting = replace(desk, closers=(*desk.closers, asked))
     if held.phase == "closing":
         return Verdict(waiting)

@@ -35,11 +35,14 @@ def ask(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
     """A page operation arrives, or comes to its turn."""
     op = asked.request
     assert isinstance(op, Act | Navigate | Observe)
+    strange = known(ledger, desk, asked.caller)
+    if strange is not None:
+        return Verdict(desk, replies=(refusal(ledger, desk, asked, strange, now),))
     for kept in desk.remembered:
-        if kept.id == op.id:
+        if kept.answers(op):
             return Verdict(desk, replies=(Say(asked.slot, kept.reply),))
     current = desk.operation
-    if current is not None and current.op.id == op.id:
+    if current is not None and not current.answered and current.repeats(op):
         joined = replace(current, joined=(*current.joined, asked.slot))
         return Verdict(replace(desk, operation=joined))
     settled = _settled(ledger, desk, asked, now) if isinstance(op, Act) else None
@@ -112,13 +115,13 @@ def _settled(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Say | None:
     """The recorded answer of a number that was used, or of a key that was committed (contract 8)."""
     op = asked.request
     assert isinstance(op, Act)
-    if known(ledger, desk, asked.caller) is not None:
-        return None
     act = ledger.act_of(op.lease, op.sequence)
     if act is None:
         return _settled_by_key(ledger, desk, asked, op, now)
     if act.intent is None:
         return refusal(ledger, desk, asked, not_sent(op.sequence, act.why), now)
+    if op.claim < act.intent.claim:
+        return None  # Its successor's act: the fence answers.
     if act.intent.payload_hash != payload_hash(op):
         conflict = problem(
             Code.SEQUENCE_CONFLICT,
@@ -212,7 +215,7 @@ def finish(
     """The operation is over: answer everyone who waits for it, then the next turn, or the end of the lease."""
     current = desk.operation
     assert current is not None
-    desk = replace(remember(desk, current.op.id, reply), operation=None)
+    desk = replace(remember(desk, current.op, reply), operation=None)
     replies = () if current.answered else tuple(Say(slot, reply) for slot in current.slots)
     after = next_turn(then(ledger, desk, now))
     if isinstance(current.op, Act):

@@ -6,7 +6,7 @@ import msgspec
 
 from lessor.errors import Code, problem
 from lessor.journal import Ledger
-from lessor.lease import ending
+from lessor.lease import ending, starting
 from lessor.lease.admit import known
 from lessor.lease.answers import refuse, say
 from lessor.lease.verdict import Asked, Desk, Now, Say, Verdict
@@ -56,6 +56,10 @@ def revoke(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
     assert ledger.profile is not None
     revoked = msgspec.structs.replace(ledger.profile, state="revoked")
     told = Say(asked.slot, told_profile(ledger, desk, revoked))
+    if desk.start is not None:
+        why = problem(Code.PROFILE_REVOKED, "The profile was revoked meanwhile: use another one.")
+        dropped = starting.drop(ledger, desk, why, now)
+        return replace(dropped, records=(revoked,), replies=(told, *dropped.replies))
     held = ledger.lease
     if held is None or held.phase != "live":
         return Verdict(desk, records=(revoked,), replies=(told,))

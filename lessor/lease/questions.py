@@ -40,27 +40,28 @@ def outcome(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
         return Verdict(replace(desk, questions=(*desk.questions, asked)))
     if held.phase == "closed":
         return say(desk, asked, _told(ledger, desk, held, ask.sequence, _never_sent(), now))
-    return _unused(ledger, desk, asked, held, now)
+    return _unused(ledger, desk, asked, held, ask.sequence, now)
 
 
-def _unused(ledger: Ledger, desk: Desk, asked: Asked, held: LeaseState, now: Now) -> Verdict:
+def _unused(ledger: Ledger, desk: Desk, asked: Asked, held: LeaseState, sequence: int, now: Now) -> Verdict:
+    """A number nobody has used: only the attached claim may settle it."""
     ask = asked.request
     assert isinstance(ask, AskOutcome)
-    if ask.claim != held.claim or ask.claim < desk.claim_seen:
+    if ask.claim != held.claim or held.claim < desk.claim_seen:
         waiting = problem(Code.PENDING, "Nothing is recorded yet: ask again, or as the lease's worker.")
         return refuse(ledger, desk, asked, waiting, now)
-    if ask.sequence != held.next_sequence:
+    if sequence != held.next_sequence:
         mismatch = problem(
             Code.SEQUENCE_MISMATCH,
             f"The next sequence is {held.next_sequence}: a number beyond it was never used.",
             next_sequence=held.next_sequence,
         )
         return refuse(ledger, desk, asked, mismatch, now)
-    told = _told(ledger, desk, held, ask.sequence, _never_sent(), now)
+    told = _told(ledger, desk, held, sequence, _never_sent(), now)
     view = lease_view(ledger, desk, now)
     if view is not None:
-        told = msgspec.structs.replace(told, lease=msgspec.structs.replace(view, next_sequence=ask.sequence + 1))
-    record = Skipped(lease=held.id, sequence=ask.sequence)
+        told = msgspec.structs.replace(told, lease=msgspec.structs.replace(view, next_sequence=sequence + 1))
+    record = Skipped(lease=held.id, sequence=sequence)
     return Verdict(desk, records=(record,), replies=(Say(asked.slot, told),))
 
 
@@ -117,7 +118,7 @@ def _told(
         step=step.state if step else None,
         evidence=step.evidence if step else None,
         lease_live=held.live_at(now.ms),
-        page_gone_ms=steps.page_gone_ms(held, desk.boot),
+        page_gone_ms=steps.page_gone_ms(ledger, held, desk.boot),
         settle_s=ledger.profile.settle_s,
         clock_ms=now.ms,
         effect=_effect_of(act.outcome),

@@ -51,12 +51,13 @@ def _put(queue: tuple[Place, ...], kept: Place | None, place: Place) -> tuple[Pl
 
 def due(ledger: Ledger, desk: Desk, now: Now) -> Verdict:
     """Answer the polls whose wait is over, and drop the places nobody polls for any more."""
+    desk, again = _shorten(ledger, desk, forget(desk, now))
     replies: tuple[Say, ...] = ()
     for place in desk.queue:
         if place.asked is not None and place.answer_by_ms <= now.ms:
             desk, answered = _answer(ledger, desk, place, now)
             replies = (*replies, *answered)
-    return Verdict(forget(desk, now), replies=replies)
+    return Verdict(desk, replies=replies, effects=again)
 
 
 def wake(desk: Desk) -> tuple[Desk, tuple[Again, ...]]:
@@ -66,7 +67,23 @@ def wake(desk: Desk) -> tuple[Desk, tuple[Again, ...]]:
 
 
 def forget(desk: Desk, now: Now) -> Desk:
-    return replace(desk, queue=tuple(place for place in desk.queue if place.kept_until_ms > now.ms))
+    """Drop the places nobody polls for any more; a poll in hand is answered first, however late."""
+    kept = tuple(place for place in desk.queue if place.asked is not None or place.kept_until_ms > now.ms)
+    return replace(desk, queue=kept)
+
+
+def give_up(ledger: Ledger, desk: Desk, acquire: Acquire) -> tuple[Desk, tuple[Again, ...]]:
+    """The run can have the profile no more: its place goes, unless another poll of it is in hand there."""
+    left = tuple(place for place in desk.queue if place.asked is not None or not _same(place, acquire))
+    return _shorten(ledger, desk, replace(desk, queue=left))
+
+
+def _shorten(ledger: Ledger, desk: Desk, shorter: Desk) -> tuple[Desk, tuple[Again, ...]]:
+    """Somebody left the queue: of a free profile, whoever stood behind may be first now."""
+    taken = ledger.lease is not None and ledger.lease.phase != "closed"
+    if len(shorter.queue) == len(desk.queue) or taken or shorter.start is not None:
+        return shorter, ()
+    return wake(shorter)
 
 
 def leave(desk: Desk, acquire: Acquire) -> Desk:

@@ -24,9 +24,11 @@ def recover(ledger: Ledger, desk: Desk, incarnation: str, found: Found, now: Now
     activated = Activated(host=desk.host, incarnation=incarnation, boot=desk.boot)
     held = ledger.lease
     desk = replace(desk, idle_since_ms=now.ms)
-    if held is None or held.phase == "closed":
+    if held is None:
         return Verdict(desk, records=(activated,))
     records: tuple[AnyRecord, ...] = (activated, *_settle(held))
+    if held.phase == "closed":
+        return Verdict(desk, records=records)
     unknown = len(records) > 1
     if found.keeper_until_ms is None or held.boot != desk.boot:
         return Verdict(desk, records=(*records, _lost(held, unknown, found)))

@@ -5,7 +5,7 @@ from dataclasses import replace
 from lessor.errors import Code, Problem, problem
 from lessor.journal import Ledger
 from lessor.lease import queue
-from lessor.lease.answers import refusal
+from lessor.lease.answers import lease_view, refusal, refuse
 from lessor.lease.verdict import (
     Again,
     Asked,
@@ -23,7 +23,7 @@ from lessor.lease.verdict import (
 )
 from lessor.limits import ms
 from lessor.messages.record import LeaseGranted, Scope
-from lessor.messages.reply import Granted, LeaseView
+from lessor.messages.reply import Granted
 from lessor.messages.request import Acquire
 from lessor.messages.run import RunReading, RunRecord
 
@@ -39,7 +39,7 @@ def ask(ledger: Ledger, desk: Desk, asked: Asked, record: RunRecord, mine: RunRe
     if start is not None:
         if not _joins(start, asked):
             return queue.wait(ledger, desk, asked, now)
-        return _join(desk, start, asked, mine, now)
+        return _join(ledger, desk, start, asked, mine, now)
     if not queue.first(desk, acquire, now):
         return queue.wait(ledger, desk, asked, now)
     desk = queue.leave(queue.forget(desk, now), acquire)
@@ -49,7 +49,6 @@ def ask(ledger: Ledger, desk: Desk, asked: Asked, record: RunRecord, mine: RunRe
         instance=now.fresh,
         deadline_unix_ms=record.deadline_unix_ms,
         waiters=(asked,),
-        answer_by_ms=_answer_by_ms(desk, asked, now),
     )
     assert ledger.profile is not None
     order = StartBrowser(
@@ -68,15 +67,17 @@ def _joins(start: Start, asked: Asked) -> bool:
     return same and start.caller == asked.caller
 
 
-def _join(desk: Desk, start: Start, asked: Asked, mine: RunReading, now: Now) -> Verdict:
+def _join(ledger: Ledger, desk: Desk, start: Start, asked: Asked, mine: RunReading, now: Now) -> Verdict:
     """The claim may have risen since the start began: the newest acquire of the scope is granted."""
     acquire = asked.request
     assert isinstance(acquire, Acquire)
+    if acquire.claim < start.acquire.claim:
+        fenced = problem(Code.RUN_FENCED, "Another worker has taken this run over: stop working on it.")
+        return refuse(ledger, desk, asked, fenced, now)
     newer = replace(
         start,
         acquire=acquire,
-        waiters=(*(kept for kept in start.waiters if kept.slot != asked.slot), asked),
-        answer_by_ms=_answer_by_ms(desk, asked, now),
+        waiters=(*start.waiters, asked),
     )
     desk = replace(desk, start=newer)
     if newer.started is None:
@@ -84,22 +85,35 @@ def _join(desk: Desk, start: Start, asked: Asked, mine: RunReading, now: Now) ->
     return _grant(desk, newer, newer.started, mine, now)
 
 
-def _answer_by_ms(desk: Desk, asked: Asked, now: Now) -> int:
+def _answer_by_ms(desk: Desk, asked: Asked) -> int:
     """How long this poll is in hand: its budget, at most the bound of a start, less the way back."""
     patience_s = min(asked.request.budget_s, desk.limits.start_s)
-    return max(now.ms, asked.arrived_ms + ms(patience_s) - ANSWER_MARGIN_MS)
+    return asked.arrived_ms + ms(patience_s) - ANSWER_MARGIN_MS
 
 
-def started(desk: Desk, event: Started, now: Now) -> Verdict:
+def started(ledger: Ledger, desk: Desk, event: Started, now: Now) -> Verdict:
     """The browser is up: grant to a poll in hand, on a run record read just now; else hold it for 10 s."""
     start = desk.start
     if start is None or start.instance != event.instance:
         return Verdict(desk, effects=(KillBrowser(event.instance),))
     up = replace(start, started=event, hold_until_ms=now.ms + ms(desk.limits.hold_s))
     desk = replace(desk, start=up, browser="live", keeper_until_ms=event.keeper_until_ms)
-    if not up.waiters:
-        return Verdict(desk)
-    return Verdict(desk, effects=(ReadRuns(up.waiters[-1], up.acquire.run, None),))
+    if desk.draining:
+        return drop(ledger, desk, problem(Code.MOVED, "The host is stopping: ask again.", retry_after_s=0.5), now)
+    desk, reads = ready(desk)
+    return Verdict(desk, effects=reads)
+
+
+def ready(desk: Desk) -> tuple[Desk, tuple[ReadRuns, ...]]:
+    """A browser that is up goes to the newest poll in hand, on a run record read now.
+
+    While it is read the poll is the reading's: nobody else answers it.
+    """
+    start = desk.start
+    if start is None or start.started is None or not start.waiters:
+        return desk, ()
+    newest = start.waiters[-1]
+    return replace(desk, start=replace(start, waiters=start.waiters[:-1])), (ReadRuns(newest, start.acquire.run, None),)
 
 
 def failed(ledger: Ledger, desk: Desk, event: StartFailed, now: Now) -> Verdict:
@@ -150,14 +164,7 @@ def grant_landed(ledger: Ledger, desk: Desk, now: Now) -> Verdict:
     start, held = desk.start, ledger.lease
     assert start is not None
     assert held is not None
-    lease = LeaseView(
-        route=desk.route,
-        lease=held.id,
-        claim=held.claim,
-        next_sequence=1,
-        expires_in_s=max(0, held.expires_ms - now.ms) / 1000,
-        clock_ms=now.ms,
-    )
+    lease = lease_view(ledger, desk, now)
     replies: list[Say] = []
     for asked in start.waiters:
         assert isinstance(asked.request, Acquire)
@@ -170,23 +177,33 @@ def grant_landed(ledger: Ledger, desk: Desk, now: Now) -> Verdict:
     return Verdict(desk, replies=tuple(replies))
 
 
+def moments(desk: Desk, start: Start) -> list[int]:
+    """When a start needs the clock: for its polls, or, once it is up, for nobody having polled."""
+    if start.waiters:
+        return [_answer_by_ms(desk, asked) for asked in start.waiters]
+    return [start.hold_until_ms] if start.started is not None else []
+
+
 def due(ledger: Ledger, desk: Desk, now: Now) -> Verdict:
     """Polls whose patience is over hear `starting`; a browser nobody polled for is dropped (contract 2)."""
     start = desk.start
     assert start is not None
-    if start.waiters and now.ms >= start.answer_by_ms:
+    late = tuple(asked for asked in start.waiters if now.ms >= _answer_by_ms(desk, asked))
+    if late:
         wait = problem(Code.STARTING, "The browser is still starting: ask again.", retry_after_s=0.1)
-        replies = tuple(refusal(ledger, desk, asked, wait, now) for asked in start.waiters)
-        return Verdict(replace(desk, start=replace(start, waiters=())), replies=replies)
+        replies = tuple(refusal(ledger, desk, asked, wait, now) for asked in late)
+        waiters = tuple(asked for asked in start.waiters if asked not in late)
+        return Verdict(replace(desk, start=replace(start, waiters=waiters)), replies=replies)
     if start.started is not None and not start.waiters and now.ms >= start.hold_until_ms:
-        return drop(desk, now)
+        return drop(ledger, desk, problem(Code.STARTING, "Nobody asked in time."), now)
     return Verdict(desk)
 
 
-def drop(desk: Desk, now: Now) -> Verdict:
-    """Forget a start and end its browser."""
+def drop(ledger: Ledger, desk: Desk, why: Problem, now: Now) -> Verdict:
+    """Forget a start, tell its polls why, and end its browser."""
     start = desk.start
     assert start is not None
+    replies = tuple(refusal(ledger, desk, asked, why, now) for asked in start.waiters)
     kill = (KillBrowser(start.instance),) if start.started is not None else ()
     desk, again = queue.wake(_without_start(desk, now))
-    return Verdict(desk, effects=(*kill, *again))
+    return Verdict(desk, replies=replies, effects=(*kill, *again))

@@ -4,9 +4,11 @@ from dataclasses import replace
 
 from lessor.journal import LeaseState, Ledger
 from lessor.lease import ending
+from lessor.lease.answers import ended
 from lessor.lease.verdict import Desk, Now, RunSeen, Verdict
 from lessor.limits import ms
 from lessor.messages.record import LeaseRenewed
+from lessor.messages.reply import RenewalException
 from lessor.messages.run import RunReading, RunStatus
 
 
@@ -45,3 +47,20 @@ def renew_if_low(held: LeaseState, desk: Desk, now: Now) -> Verdict:
     if expires_ms <= held.expires_ms:
         return Verdict(desk)
     return Verdict(desk, records=(LeaseRenewed(lease=held.id, expires_ms=expires_ms),))
+
+
+def ticked(ledger: Ledger, desk: Desk, now: Now) -> Verdict:
+    """The worker says that its run needs the page. A failed renewal is retried on its next tick."""
+    held = ledger.lease
+    if held is None or held.phase != "live" or desk.ending is not None or desk.claim_seen > held.claim:
+        return Verdict(desk)
+    return renew_if_low(held, desk, now)
+
+
+def exception(ledger: Ledger, desk: Desk, now: Now) -> RenewalException | None:
+    """What a worker must hear of its latest lease here, when that cannot be renewed any more."""
+    held = ledger.lease
+    if held is None or (held.live_at(now.ms) and desk.claim_seen <= held.claim):
+        return None
+    reason = "fenced" if desk.claim_seen > held.claim else held.reason if held.phase != "live" else "expired"
+    return RenewalException(lease=held.id, error=ended(reason))

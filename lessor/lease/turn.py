@@ -6,10 +6,13 @@ from lessor.lease.verdict import Again, Verdict
 
 
 def next_turn(verdict: Verdict) -> Verdict:
-    """Let the questions that waited and the next call of the lane be decided again."""
+    """Let the next call of the lane, then the questions that waited, be decided again.
+
+    In that order: a question about a call that still waits must find it on the page or in the lane.
+    """
     desk = verdict.desk
     if desk.operation is not None:
         return verdict
-    again = tuple(Again(asked) for asked in (*desk.questions, *desk.lane))
+    again = tuple(Again(asked) for asked in (*desk.lane, *desk.questions))
     desk = replace(desk, questions=(), lane=())
     return replace(verdict, desk=desk, effects=(*verdict.effects, *again))

@@ -51,6 +51,11 @@ class Operation:
     def slots(self) -> tuple[int, ...]:
         return (self.asked.slot, *self.joined)
 
+    def repeats(self, op: "PageOp") -> bool:
+        """Whether `op` is this operation asked once more: the same id by the same claim."""
+        ours = self.op
+        return (ours.id, type(ours), ours.lease, ours.claim) == (op.id, type(op), op.lease, op.claim)
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -73,15 +78,22 @@ class Start:
     instance: str
     deadline_unix_ms: int
     waiters: tuple[Asked, ...]
-    answer_by_ms: int
     started: "Started | None" = None
     hold_until_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
+    """The answer to a finished operation, for who repeats it: same id, kind, lease and claim."""
+
     id: str
+    kind: type[PageOp]
+    lease: str
+    claim: int
     reply: Reply
+
+    def answers(self, op: PageOp) -> bool:
+        return (self.id, self.kind, self.lease, self.claim) == (op.id, type(op), op.lease, op.claim)
 
 
 Ending = Literal["waiting", "looking", "sealing", "killing", "closing"]
@@ -118,6 +130,8 @@ class Desk:
     last_call_ms: int = 0
     """When the lease last admitted a call: a reading of its run older than that is stale (contract 17)."""
     idle_since_ms: int = 0
+    draining: bool = False
+    """The host is stopping: the lease is sealed and closed, nothing new is granted (contract 24)."""
     passive: bool = False
     """The ownership is being given back; the actor stops afterwards."""
 
@@ -212,7 +226,11 @@ class SealLanded:
 
 @dataclass(frozen=True, slots=True)
 class Killed:
+    """Answer to `KillBrowser`; `gone_ms` None: not confirmed in time."""
+
     gone_ms: int | None
+    instance: str | None = None
+    """Which browser; None: the current lease's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +260,16 @@ class RunSeen:
     reading: RunReading
 
 
+@dataclass(frozen=True, slots=True)
+class TickDue:
+    """A worker's renewal tick for its leases here (contract 18)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """The host is stopping."""
+
+
 Event = (
     Asked
     | Alarm
@@ -263,6 +291,8 @@ Event = (
     | BrowserGone
     | Extended
     | RunSeen
+    | TickDue
+    | Drain
 )
 
 # What the owner orders.

@@ -23,7 +23,7 @@ def web() -> Iterator[Web]:
 async def shared(web: Web) -> AsyncIterator[LiveSession]:
     """A session for tests that leave nothing behind but their document."""
     if find_chromium() is None:
-        pytest.skip("no Chromium on this machine")
+        pytest.fail("There is no Chromium on this machine: `make browser` sees to one.")
     rig = Rig()
     yield await rig.start(rig.engine(), rig.spec(web.origin, until_ms=rig.later_ms()))
     await rig.end()
@@ -32,7 +32,7 @@ async def shared(web: Web) -> AsyncIterator[LiveSession]:
 @pytest_asyncio.fixture(loop_scope="session")
 async def rig() -> AsyncIterator[Rig]:
     if find_chromium() is None:
-        pytest.skip("no Chromium on this machine")
+        pytest.fail("There is no Chromium on this machine: `make browser` sees to one.")
     rig = Rig()
     yield rig
     await rig.end()

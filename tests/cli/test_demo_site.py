@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 import pytest
 
 from lessor.cli.demo.site import Site
-from lessor.cli.demo.site_log import SUBMISSIONS_FILE
+from lessor.cli.demo.site_log import LOGINS_FILE, SUBMISSIONS_FILE
 
 FORM = "application/x-www-form-urlencoded"
 
@@ -303,6 +303,24 @@ def test_a_switch_that_is_not_understood_changes_nothing(site: Site, changes: di
 def test_a_form_of_a_page_cannot_switch(site: Site) -> None:
     assert Visitor(site.port).ask("POST", "/switches", '{"answer": "drop"}', "text/plain").status == 415
     assert Visitor(site.port).ask("POST", "/switches", "[]", "application/json").status == 400
+
+
+def test_every_login_is_on_record(site: Site, tmp_path: Path) -> None:
+    stranger = Visitor(site.port)
+    stranger.log_in()
+    assert stranger.log_in(password="wrong").status == 401
+
+    logins = [json.loads(line) for line in (tmp_path / "site" / LOGINS_FILE).read_text().splitlines()]
+    assert [login["user"] for login in logins] == ["demo"]
+
+
+def test_a_lost_submission_is_held_and_never_recorded(site: Site, visitor: Visitor) -> None:
+    site.set(answer="lose", times=1)
+    lost = Submitting(visitor)
+    assert [(held.request_key, held.recorded) for held in site.held(5)] == [("k1", False)]
+    site.release()
+    assert lost.settled() == "RemoteDisconnected"
+    assert keys(site) == []
 
 
 def test_a_restarted_site_knows_its_sessions_and_its_log(tmp_path: Path) -> None:

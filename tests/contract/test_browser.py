@@ -16,7 +16,7 @@ from lessor.browser.keeper.linux import boot_id, boot_ms
 from lessor.errors import Code, Problem
 from lessor.messages.action import AnyAction, Click, Element, Observation, PageView, Press, Type
 from lessor.ports import Away, Browser, BrowserSpec, NotSent, SealedState, Sent, Session, Target
-from tests.model.browser import Machine, ModelBrowser
+from tests.model.scripted import Machine, ModelBrowser
 from tests.support.engines import Rig, soon
 from tests.support.web import Web
 

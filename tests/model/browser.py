@@ -1,428 +1,254 @@
-"""A browser without Chromium, for the actors' tests: one scripted form, and a log of what was submitted.
+"""`ports.Browser` in memory: keepers with epochs and deadlines that outlive their host, one page each, an effect log.
 
-`Machine` is what survives a host: the browsers, their pages, the site's log. `ModelBrowser` is one host's engine on it.
-The same contract suite runs over this and over the real engine (tests/contract/test_browser.py)."""
-
-from __future__ import annotations
+Every named point of an operation can be held by a test (`hold`), which then knows, without sleeping,
+that the operation has got there. Deadlines of operations and of keepers run on the given clock.
+"""
 
 import asyncio
-import hashlib
 import itertools
-import json
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Literal
 
 from lessor.errors import Code, Problem, problem
-from lessor.messages.action import AnyAction, Click, Element, Match, Observation, PageView, Press, Type
-from lessor.messages.ids import ProfileKey
-from lessor.ports import Away, BrowserSpec, Clock, NotSent, SealedState, Sent, Target
+from lessor.findings import Away, NotSent, Sent, Target
+from lessor.messages.action import AnyAction, Element, Match, Observation, PageView, Type
+from lessor.ports import BrowserSpec, Clock, SealedState
 
-Moment = Literal[
-    "start", "find", "navigate", "observe", "aim", "before_dispatch", "after_dispatch", "settle", "seal", "kill"
-]
-REVISIONS_MAX = 16
-T = TypeVar("T")
+Point = Literal["start", "navigate", "observe", "aim", "dispatch", "dispatched", "seal", "kill"]
+"""`dispatch` lies before the effect, `dispatched` between the effect and the page's answer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
-    """A form that arrived at the site."""
+class Hit:
+    """One input that reached a page: what a site of its own would have recorded."""
 
-    t_ms: int
-    key: ProfileKey
-    instance: str
+    at_ms: int
     epoch: int
-    values: dict[str, str]
-
-
-@dataclass(slots=True)
-class Page:
-    """One document. `row` is the text around the button, `elsewhere` any other text."""
-
-    url: str = "about:blank"
-    document: str = "0" * 12
-    fields: dict[str, str] = field(default_factory=dict[str, str])
-    row: str = ""
-    elsewhere: str = ""
-
-    def elements(self) -> dict[int, tuple[str, str, str | None, str]]:
-        """Backend id to role, name, value and fingerprint."""
-        if self.url == "about:blank":
-            return {}
-        form = json.dumps(self.fields, sort_keys=True)
-        shown = [("textbox", name, value) for name, value in self.fields.items()]
-        listed: list[tuple[str, str, str | None]] = [*shown, ("button", "Send", None)]
-        return {
-            number: (role, name, value, _digest(role, name, form, self.row, size=16))
-            for number, (role, name, value) in enumerate(listed, 1)
-        }
-
-    @property
-    def text(self) -> str:
-        return " ".join(part for part in (self.row, self.elsewhere) if part)
-
-    @property
-    def revision(self) -> str:
-        body = json.dumps([self.url, self.text, self.elements()])
-        return f"{self.document}.{_digest(body, size=16)}"
-
-
-@dataclass(slots=True)
-class Kept:
-    """A keeper and its browser. It dies at `until_ms` by itself."""
-
-    key: ProfileKey
     instance: str
+    action: AnyAction
+
+
+class Gate:
+    """A point that is held. `reached` is set when something has come there; `open` lets it go on."""
+
+    def __init__(self) -> None:
+        self.reached = asyncio.Event()
+        self._opened = asyncio.Event()
+
+    def open(self) -> None:
+        self._opened.set()
+
+    async def passed(self) -> None:
+        self.reached.set()
+        await self._opened.wait()
+
+
+@dataclass
+class Keeper:
+    """A browser that lives on its own: whoever has the highest epoch is its client."""
+
+    instance: str
+    target: str
     epoch: int
     until_ms: int
-    target: str
-    origins: tuple[str, ...]
-    cookies: dict[str, str]
-    page: Page = field(default_factory=Page)
+    on_gone: Callable[[], None]
+    generation: int
+    url: str = "about:blank"
+    text: str = ""
+    clicks: int = 0
     gone_ms: int | None = None
-    session: ModelSession | None = None
+    gone: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class Machine:
-    """The knobs.
-
-    `hold[moment]` makes that moment wait for the event (an operation at most until its deadline: then it was SILENT),
-    `dies_at` kills the browser there, once. `starts_with`, `seals_with` are refusals to answer; `kill_fails`: the
-    end is not confirmed. `fields` are the form's, on every page; submitting logs an `Effect` and empties them."""
-
-    def __init__(self, clock: Clock, sleep_until: Callable[[int], Awaitable[None]] | None = None) -> None:
-        self.clock = clock
-        self.effects: list[Effect] = []
-        self.browsers: dict[str, Kept] = {}
-        self.fields: dict[str, str] = {"Name": ""}
-        self.hold: dict[Moment, asyncio.Event] = {}
-        self.reached: dict[Moment, asyncio.Event] = {}
-        self.dies_at: Moment | None = None
-        self.starts_with: Problem | None = None
-        self.seals_with: Problem | None = None
-        self.kill_fails = False
-        self.confirms = True
-        self.starts = 0
-        self._numbers = itertools.count(1)
-        self._sleep_until = sleep_until or self._sleep
-
-    def __repr__(self) -> str:
-        living = sum(kept.gone_ms is None for kept in self.browsers.values())
-        return f"<Machine {living} browsers, {len(self.effects)} effects>"
-
-    def number(self) -> int:
-        return next(self._numbers)
-
-    def at(self, moment: Moment) -> asyncio.Event:
-        """Set when that moment is reached: what a test waits for."""
-        return self.reached.setdefault(moment, asyncio.Event())
-
-    def die(self, kept: Kept) -> None:
-        """The browser ends; its session hears of it."""
-        if kept.gone_ms is None:
-            kept.gone_ms = self.clock.now_ms()
-            if kept.session is not None:
-                kept.session.ended(Away.GONE)
-
-    async def moment(self, moment: Moment, kept: Kept | None, deadline_ms: int | None = None) -> bool:
-        """Pass a named moment; False when its hold outlasted the deadline."""
-        self.at(moment).set()
-        held = self.hold.get(moment)
-        passed = True
-        if held is not None:
-            waiting = asyncio.ensure_future(held.wait())
-            limit = [] if deadline_ms is None else [asyncio.ensure_future(self._sleep_until(deadline_ms))]
-            ended = [] if kept is None or kept.session is None else [asyncio.ensure_future(kept.session.away.wait())]
-            await asyncio.wait([waiting, *limit, *ended], return_when=asyncio.FIRST_COMPLETED)
-            passed = held.is_set() or deadline_ms is None
-            for each in (waiting, *limit, *ended):
-                each.cancel()
-        if kept is not None and self.dies_at == moment:
-            self.dies_at = None
-            self.die(kept)
-        return passed
-
-    async def _sleep(self, until_ms: int) -> None:
-        await asyncio.sleep(max(0, until_ms - self.clock.now_ms()) / 1000)
-
-
+@dataclass
 class ModelBrowser:
-    """ports.Browser on a Machine."""
+    """The machine's browsers; one object may serve several hosts, one after the other or at once."""
 
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
+    clock: Clock
+    keepers: dict[str, Keeper] = field(default_factory=dict[str, Keeper])
+    hits: list[Hit] = field(default_factory=list[Hit])
+    started: int = 0
+    start_fails: Problem | None = None
+    """Every start is answered with this while it is set."""
+    aims: list[Problem | Away] = field(default_factory=list[Problem | Away])
+    """What the next dry runs find instead of the target."""
+    dispatches: list[NotSent | Away] = field(default_factory=list[NotSent | Away])
+    """What becomes of the next inputs instead of reaching the page."""
+    _gates: dict[Point, Gate] = field(default_factory=dict[Point, Gate])
+    _targets: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
+    _ended: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def __repr__(self) -> str:
-        return f"<ModelBrowser on {self.machine!r}>"
+    def hold(self, point: Point) -> Gate:
+        """Hold the next operation that comes to this point, and only that one."""
+        gate = self._gates[point] = Gate()
+        return gate
 
-    async def start(self, spec: BrowserSpec, on_gone: Callable[[], None]) -> ModelSession | Problem:
-        machine = self.machine
-        machine.starts += 1
-        cookies: dict[str, str] = {}
+    async def pass_by(self, point: Point) -> None:
+        gate = self._gates.pop(point, None)
+        if gate is not None:
+            await gate.passed()
+
+    @property
+    def live(self) -> list[Keeper]:
+        return [keeper for keeper in self.keepers.values() if self.lives(keeper)]
+
+    async def none_lives(self, within_s: float = 5.0) -> None:
+        """Wait until every browser was ended."""
+        async with asyncio.timeout(within_s):
+            while self.live:
+                self._ended.clear()
+                await self._ended.wait()
+
+    def lives(self, keeper: Keeper) -> bool:
+        if keeper.gone_ms is None and self.clock.now_ms() >= keeper.until_ms:
+            keeper.gone_ms = keeper.until_ms
+        return keeper.gone_ms is None
+
+    def end(self, keeper: Keeper) -> int:
+        """The browser is gone, whoever ended it."""
+        if keeper.gone_ms is None:
+            keeper.gone_ms = self.clock.now_ms()
+        keeper.gone.set()
+        self._ended.set()
+        return keeper.gone_ms
+
+    def crash(self, keeper: Keeper) -> None:
+        """The browser dies by itself."""
+        self.end(keeper)
+        keeper.on_gone()
+
+    async def start(self, spec: BrowserSpec, on_gone: Callable[[], None]) -> "ModelSession | Problem":
+        await self.pass_by("start")
+        if self.start_fails is not None:
+            return self.start_fails
+        self.started += 1
+        target = f"target-{next(self._targets)}"
+        keeper = Keeper(spec.instance, target, spec.epoch, spec.until_ms, on_gone, spec.generation)
         if spec.sealed is not None:
-            opened = _open(spec)
-            if opened is None:
-                return problem(Code.SETUP_FAILED, "The sealed state does not open as this profile's: roll it back.")
-            cookies = opened
-        if machine.starts_with is not None:
-            return machine.starts_with
-        await machine.moment("start", None)
-        if spec.until_ms <= machine.clock.now_ms():
-            return problem(Code.ENDPOINT_UNREACHABLE, "The browser did not start: acquire again.")
-        kept = Kept(spec.key, spec.instance, spec.epoch, spec.until_ms, f"T{machine.number()}", spec.origins, cookies)
-        machine.browsers[spec.instance] = kept
-        return ModelSession(machine, kept, spec, on_gone)
+            keeper.text = spec.sealed.decode()
+        self.keepers[spec.instance] = keeper
+        return ModelSession(self, keeper, spec.epoch)
 
-    async def find(self, spec: BrowserSpec, on_gone: Callable[[], None]) -> ModelSession | None:
-        machine = self.machine
-        await machine.moment("find", None)
-        kept = machine.browsers.get(spec.instance)
-        if kept is None or not _lives(machine, kept) or kept.epoch > spec.epoch:
+    async def find(self, spec: BrowserSpec, on_gone: Callable[[], None]) -> "ModelSession | None":
+        keeper = self.keepers.get(spec.instance)
+        if keeper is None or not self.lives(keeper) or spec.epoch < keeper.epoch or spec.target != keeper.target:
             return None
-        earlier, kept.epoch, kept.until_ms = kept.session, spec.epoch, max(kept.until_ms, spec.until_ms)
-        if earlier is not None:
-            earlier.ended(Away.FENCED)
-        if spec.target not in (None, kept.target):
-            machine.die(kept)
-            return None
-        return ModelSession(machine, kept, spec, on_gone)
+        keeper.epoch, keeper.on_gone = spec.epoch, on_gone
+        return ModelSession(self, keeper, spec.epoch)
 
     async def confirm_gone(self, instance: str) -> int | None:
-        kept = self.machine.browsers.get(instance)
-        if kept is None or not self.machine.confirms or _lives(self.machine, kept):
-            return None
-        return kept.gone_ms
+        keeper = self.keepers.get(instance)
+        if keeper is None:
+            return self.clock.now_ms()
+        return None if self.lives(keeper) else keeper.gone_ms
 
     async def close(self) -> None:
-        """Browsers live on; nobody here hears of them any more."""
-        for kept in self.machine.browsers.values():
-            if kept.session is not None and kept.session.engine_closed():
-                kept.session = None
+        """Keepers outlive the host."""
 
 
 class ModelSession:
-    """ports.Session on a Machine."""
+    """`ports.Session` of one epoch."""
 
-    def __init__(self, machine: Machine, kept: Kept, spec: BrowserSpec, on_gone: Callable[[], None]) -> None:
-        self.machine = machine
-        self.kept = kept
-        self.away = asyncio.Event()
-        self._why: Away | None = None
-        self._spec = spec
-        self._on_gone: Callable[[], None] | None = on_gone
-        self._shown: OrderedDict[str, dict[int, str]] = OrderedDict()
-        self._reading: asyncio.Task[Any] | None = None
-        kept.session = self
-
-    def __repr__(self) -> str:
-        return f"<ModelSession {self.kept.instance} epoch={self._spec.epoch} {self._why or 'live'}>"
+    def __init__(self, browser: ModelBrowser, keeper: Keeper, epoch: int) -> None:
+        self._browser, self._keeper, self._epoch = browser, keeper, epoch
+        self._cancelled = asyncio.Event()
 
     @property
     def target(self) -> str:
-        return self.kept.target
+        return self._keeper.target
 
     @property
     def instance(self) -> str:
-        return self.kept.instance
+        return self._keeper.instance
 
-    def ended(self, why: Away) -> None:
-        """The connection is over: every call from now on says why."""
-        if self._why is None:
-            self._why = why
-            self.away.set()
-            heard, self._on_gone = self._on_gone, None
-            if heard is not None:
-                heard()
+    def _away(self) -> Away | None:
+        if not self._browser.lives(self._keeper):
+            return Away.GONE
+        return Away.FENCED if self._keeper.epoch != self._epoch else None
 
-    def engine_closed(self) -> bool:
-        self._on_gone = None
-        self.ended(Away.GONE)
-        return True
+    async def _until(self, point: Point, deadline_ms: int) -> bool:
+        """Pass the point by the deadline, or until the browser is gone; False when it was held for longer."""
+        left_s = max(0.0, (deadline_ms - self._browser.clock.now_ms()) / 1000)
+        ways = {asyncio.ensure_future(self._browser.pass_by(point)), asyncio.ensure_future(self._keeper.gone.wait())}
+        try:
+            done, _ = await asyncio.wait(ways, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for way in ways:
+                way.cancel()
+        return bool(done)
+
+    async def _read(self, point: Point, deadline_ms: int) -> Problem | Away | None:
+        self._cancelled.clear()
+        passing = asyncio.ensure_future(self._until(point, deadline_ms))
+        cancelled = asyncio.ensure_future(self._cancelled.wait())
+        await asyncio.wait({passing, cancelled}, return_when=asyncio.FIRST_COMPLETED)
+        cancelled.cancel()
+        if not passing.done():
+            passing.cancel()
+            return problem(Code.NAVIGATION_CANCELLED, "The read was cancelled.")
+        return self._away() or (None if passing.result() else Away.SILENT)
+
+    def _page(self) -> Observation:
+        keeper = self._keeper
+        button = Element(ref="go", role="button", name="Go")
+        box = Element(ref="box", role="textbox", name="Text", value=keeper.text)
+        return Observation(
+            url=keeper.url, title="Model", revision=f"r{keeper.clicks}", text=keeper.text, elements=(box, button), total=2
+        )
 
     async def navigate(self, tab: str, url: str, deadline_ms: int) -> PageView | Problem | Away:
-        if url != "about:blank" and not any(
-            url == origin or url.startswith(f"{origin}/") for origin in self.kept.origins
-        ):
-            return problem(Code.URL_DISALLOWED, "The profile's origins do not include that address: stay within them.")
-        return await self._read(self._navigate(tab, url, deadline_ms))
-
-    async def _navigate(self, tab: str, url: str, deadline_ms: int) -> PageView | Problem | Away:
-        stopped = await self._pass("navigate", tab, deadline_ms)
-        if stopped is Away.SILENT:
-            return problem(Code.OP_TIMEOUT, "The page did not load in time: try again with more time.")
+        stopped = await self._read("navigate", deadline_ms)
         if stopped is not None:
             return stopped
-        fields = dict(self.machine.fields) if url != "about:blank" else {}
-        self.kept.page = Page(url, _digest(f"{self.kept.instance}.{self.machine.number()}", size=12), fields)
-        view = self._view()
-        return PageView(url=view.url, title=view.title, revision=view.revision, status=200 if fields else None)
+        self._keeper.url = url
+        return PageView(url=url, title="Model", revision=f"r{self._keeper.clicks}", status=200)
 
     async def observe(self, tab: str, deadline_ms: int) -> Observation | Problem | Away:
-        return await self._read(self._observe(tab, deadline_ms))
-
-    async def _observe(self, tab: str, deadline_ms: int) -> Observation | Problem | Away:
-        stopped = await self._pass("observe", tab, deadline_ms)
-        return self._view() if stopped is None else stopped
+        return await self._read("observe", deadline_ms) or self._page()
 
     async def aim(
         self, tab: str, revision: str, action: AnyAction, match: Match, deadline_ms: int
     ) -> Target | Problem | Away:
-        stopped = await self._pass("aim", tab, deadline_ms)
-        if stopped is not None:
-            return stopped
-        page = self.kept.page
-        if revision.partition(".")[0] != page.document:
-            return problem(Code.PAGE_CHANGED, "The page changed under the reference: observe again and decide again.")
-        changed = revision != page.revision
-        if action.ref is None:
-            return Target("document", "", changed, None)
-        number, _, own = action.ref.removeprefix("e").partition(".")
-        shown = self._shown.get(revision)
-        expected = own if shown is None else shown.get(int(number) if number.isdigit() else 0)
-        element = page.elements().get(int(number) if number.isdigit() else 0)
-        if expected is None or element is None:
-            return problem(
-                Code.ELEMENT_NOT_FOUND, "That revision shows no such element: observe and use its references."
-            )
-        role, name, _, fingerprint = element
-        if isinstance(action, Type) and role != "textbox":
-            return problem(Code.ACTION_NOT_ALLOWED, "The element takes no text: choose a text field.")
-        if expected != fingerprint or (match == "page" and changed):
-            return problem(Code.PAGE_CHANGED, "The page changed under the reference: observe again and decide again.")
-        return Target(f"{role} {name!r}", fingerprint, changed, (number, fingerprint))
+        if not await self._until("aim", deadline_ms):
+            return Away.SILENT
+        if self._browser.aims:
+            return self._browser.aims.pop(0)
+        return self._away() or Target("button Go", "f" * 16, changed=False, token=None)
 
     async def dispatch(self, tab: str, action: AnyAction, target: Target, deadline_ms: int) -> Sent | NotSent | Away:
-        machine = self.machine
-        if self._ended() is not None:
-            return NotSent("The connection to the browser had ended before.")
-        if deadline_ms <= machine.clock.now_ms():
-            return NotSent("The deadline had passed before.")
-        silent = await self._reach("before_dispatch", deadline_ms)
-        if silent is not None:
-            return silent
-        sent_ms = machine.clock.now_ms()
-        self._apply(action, target)
-        silent = await self._reach("after_dispatch", deadline_ms)
-        if silent is not None:
-            return silent
-        return Sent(sent_ms, None if await self._reach("settle", deadline_ms) else self._view())
-
-    async def _reach(self, moment: Moment, deadline_ms: int) -> Away | None:
-        passed = await self.machine.moment(moment, self.kept, deadline_ms)
-        return self._ended() or (None if passed else Away.SILENT)
-
-    def _apply(self, action: AnyAction, target: Target) -> None:
-        page = self.kept.page
-        name = target.described.partition(" ")[2].strip("'")
-        match action:
-            case Type(text=text):
-                page.fields[name] = text
-            case Click() if name == "Send":
-                self._submit()
-            case Press(key="Enter"):
-                self._submit()
-            case _:
-                pass
-
-    def _submit(self) -> None:
-        machine, kept = self.machine, self.kept
-        values = dict(kept.page.fields)
-        machine.effects.append(Effect(machine.clock.now_ms(), kept.key, kept.instance, self._spec.epoch, values))
-        kept.cookies["submitted"] = str(len(machine.effects))
-        document = _digest(f"{kept.instance}.{machine.number()}", size=12)
-        kept.page = Page(kept.page.url, document, dict(machine.fields), elsewhere="Thank you")
-
-    async def seal(self, generation: int, deadline_ms: int) -> SealedState | Problem | Away:
-        stopped = await self._pass("seal", "main", deadline_ms)
-        if stopped is not None:
-            return stopped
-        if self.machine.seals_with is not None:
-            return self.machine.seals_with
-        return SealedState(json.dumps([*_whose(self._spec), generation, self.kept.cookies]).encode(), "k1")
-
-    async def extend(self, until_ms: int) -> int | None:
-        if self._ended() is not None:
-            return None
-        self.kept.until_ms = max(self.kept.until_ms, until_ms)
-        return self.kept.until_ms
-
-    async def kill(self) -> int | None:
-        await self.machine.moment("kill", None)
-        if self.machine.kill_fails or self._why is Away.FENCED:
-            return None
-        self._on_gone = None
-        if self.kept.gone_ms is None:
-            self.machine.die(self.kept)
-        return self.kept.gone_ms
-
-    async def cancel(self) -> None:
-        if self._reading is not None:
-            self._reading.cancel()
-
-    async def _read(self, work: Coroutine[Any, Any, T]) -> T | Problem:
-        task: asyncio.Task[T] = asyncio.create_task(work)
-        self._reading = task
-        await asyncio.wait({task})
-        if task.cancelled():
-            return problem(Code.NAVIGATION_CANCELLED, "The read was stopped before it ended: ask again.")
-        return task.result()
-
-    async def _pass(self, moment: Moment, tab: str, deadline_ms: int) -> Problem | Away | None:
-        away = self._ended()
+        if not await self._until("dispatch", deadline_ms):
+            return Away.SILENT
+        if self._browser.dispatches:
+            return self._browser.dispatches.pop(0)
+        away = self._away()
         if away is not None:
             return away
-        if tab != "main":
-            return problem(Code.TAB_NOT_FOUND, f"There is no tab {tab}: use main.")
-        if deadline_ms <= self.machine.clock.now_ms():
+        sent_ms = self._browser.clock.now_ms()
+        self._keeper.clicks += 1
+        if isinstance(action, Type):
+            self._keeper.text = action.text
+        self._browser.hits.append(Hit(sent_ms, self._epoch, self.instance, action))
+        if not await self._until("dispatched", deadline_ms):
             return Away.SILENT
-        return await self._reach(moment, deadline_ms)
+        return self._away() or Sent(sent_ms, self._page())
 
-    def _ended(self) -> Away | None:
-        """Why nothing works any more; a keeper's deadline is noticed here."""
-        _lives(self.machine, self.kept)
-        return self._why
+    async def seal(self, generation: int, deadline_ms: int) -> SealedState | Problem | Away:
+        if not await self._until("seal", deadline_ms):
+            return Away.SILENT
+        return self._away() or SealedState(self._keeper.text.encode(), "model-1")
 
-    def _view(self) -> Observation:
-        page = self.kept.page
-        elements = page.elements()
-        self._shown[page.revision] = {number: element[3] for number, element in elements.items()}
-        while len(self._shown) > REVISIONS_MAX:
-            self._shown.popitem(last=False)
-        return Observation(
-            url=page.url,
-            title="",
-            revision=page.revision,
-            text=page.text,
-            elements=tuple(
-                Element(ref=f"e{number}.{fingerprint}", role=role, name=name, value=value)
-                for number, (role, name, value, fingerprint) in elements.items()
-            ),
-            total=len(elements),
-            text_total=len(page.text.encode()),
-        )
+    async def extend(self, until_ms: int) -> int | None:
+        if self._away() is not None:
+            return None
+        self._keeper.until_ms = max(self._keeper.until_ms, until_ms)
+        return self._keeper.until_ms
 
+    async def kill(self) -> int | None:
+        await self._browser.pass_by("kill")
+        if self._away() is Away.FENCED:
+            return None
+        return self._browser.end(self._keeper)
 
-def _lives(machine: Machine, kept: Kept) -> bool:
-    if kept.gone_ms is None and machine.clock.now_ms() >= kept.until_ms:
-        machine.die(kept)
-        kept.gone_ms = kept.until_ms
-    return kept.gone_ms is None
-
-
-def _whose(spec: BrowserSpec) -> list[object]:
-    return [spec.key.tenant, spec.key.profile, spec.principal, spec.provider, sorted(spec.origins)]
-
-
-def _open(spec: BrowserSpec) -> dict[str, str] | None:
-    assert spec.sealed is not None
-    try:
-        *whose, generation, cookies = json.loads(spec.sealed)
-    except ValueError:
-        return None
-    return dict(cookies) if (whose, generation) == (_whose(spec), spec.generation) else None
-
-
-def _digest(*parts: str, size: int) -> str:
-    return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()[:size]
+    async def cancel(self) -> None:
+        self._cancelled.set()

@@ -40,7 +40,9 @@ class Rig:
         return soon(1_800_000)
 
     def engine(self, live: str = "live", warm_max: int = 0) -> Engine:
-        engine = Engine(Settings(live=self.root / live, keys=self.root / "keys", warm_max=warm_max))
+        engine = Engine(
+            Settings(live=self.root / live, keys=self.root / "keys", secrets=self.root / "secrets", warm_max=warm_max)
+        )
         self.engines.append(engine)
         return engine
 

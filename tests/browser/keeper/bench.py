@@ -40,6 +40,7 @@ class Bench:
         self.root = root
         self.chromium = chromium
         self.keepers: list[client.Keeper] = []
+        self.clients: list[RawClient] = []
 
     def spec(self, epoch: int = 1, ttl_ms: int = TTL_MS, **changes: Any) -> client.KeeperSpec:
         return client.KeeperSpec(
@@ -48,7 +49,7 @@ class Bench:
             epoch=epoch,
             until_ms=linux.boot_ms() + ttl_ms,
             secret=SECRET,
-            sandbox=os.geteuid() != 0,
+            sandbox=changes.pop("sandbox", os.geteuid() != 0),
             **changes,
         )
 
@@ -62,6 +63,15 @@ class Bench:
         assert isinstance(admitted, client.Admitted)
         return admitted
 
+    async def connect(self, ws_url: str, extra: str = "") -> RawClient:
+        raw = await RawClient.open(ws_url, extra)
+        self.clients.append(raw)
+        return raw
+
+    def files(self, keeper: client.Keeper) -> list[str]:
+        """What lies in its directory."""
+        return sorted(path.name for path in keeper.directory.iterdir())
+
     def record(self, keeper: client.Keeper) -> state.State:
         record = state.read(str(keeper.directory))
         assert record is not None
@@ -71,6 +81,8 @@ class Bench:
         return state.living(self.record(keeper))
 
     async def end(self) -> None:
+        for raw in self.clients:
+            raw.writer.close()
         for keeper in self.keepers:
             for pid in self.tree(keeper):
                 os.kill(pid, signal.SIGCONT)
@@ -101,8 +113,7 @@ class Site:
                 self.changed.notify_all()
             page = b"<title>site</title><p>hello"
             writer.write(
-                b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: %d\r\n\r\n%b"
-                % (len(page), page)
+                b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: %d\r\n\r\n%b" % (len(page), page)
             )
             await writer.drain()
         except (OSError, asyncio.IncompleteReadError):
@@ -138,9 +149,7 @@ class RawClient:
     def send(self, message: dict[str, object]) -> None:
         payload = json.dumps(message, separators=(",", ":")).encode()
         length = len(payload)
-        short = (
-            bytes((0x81, 0x80 | length)) if length < 126 else bytes((0x81, 0xFE)) + length.to_bytes(2, "big")
-        )
+        short = bytes((0x81, 0x80 | length)) if length < 126 else bytes((0x81, 0xFE)) + length.to_bytes(2, "big")
         self.writer.write(short + b"\0\0\0\0" + payload)  # a mask of zeros changes nothing
 
     async def receive(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
@@ -166,8 +175,3 @@ class RawClient:
 
 def stop(pid: int) -> None:
     os.kill(pid, signal.SIGSTOP)
-
-
-def stopped(pid: int) -> bool:
-    with open(f"/proc/{pid}/stat") as file:
-        return file.read().rsplit(")", 1)[1].split()[0] == "T"

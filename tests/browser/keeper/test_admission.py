@@ -11,7 +11,7 @@ import pytest
 from playwright.async_api import Playwright
 
 from lessor.browser.keeper import client, linux
-from tests.browser.keeper.bench import SECRET, Bench, RawClient, exited, stop
+from tests.browser.keeper.bench import SECRET, Bench, exited, stop
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -50,14 +50,12 @@ async def test_queued_clicks_of_a_lower_epoch_never_land_after_the_higher_is_adm
     bench: Bench, playwright: Playwright
 ) -> None:
     keeper = await bench.launch()
-    old = await RawClient.open((await bench.admit(keeper)).ws_url)
+    old = await bench.connect((await bench.admit(keeper)).ws_url)
     session = await old.attach()
     old.send({"id": 3, "method": "Page.enable", "sessionId": session})
     expression = f"document.documentElement.innerHTML = {COUNTING!r}; clicks = [];"
     expression += "addEventListener('mousedown', () => clicks.push(Date.now()))"
-    old.send(
-        {"id": 4, "method": "Runtime.evaluate", "params": {"expression": expression}, "sessionId": session}
-    )
+    old.send({"id": 4, "method": "Runtime.evaluate", "params": {"expression": expression}, "sessionId": session})
     await old.receive(lambda message: message.get("id") == 4)
     for number in range(5, 5 + 2 * CLICKS):
         kind = "mousePressed" if number % 2 else "mouseReleased"
@@ -79,7 +77,7 @@ async def test_queued_clicks_of_a_lower_epoch_never_land_after_the_higher_is_adm
 
 async def test_a_stuck_page_is_reported_at_admission(bench: Bench) -> None:
     keeper = await bench.launch()
-    raw = await RawClient.open((await bench.admit(keeper)).ws_url)
+    raw = await bench.connect((await bench.admit(keeper)).ws_url)
     session = await raw.attach()
     for number, expression in ((3, "1"), (4, "for (;;);")):
         evaluate = {"expression": expression}
@@ -91,15 +89,15 @@ async def test_a_stuck_page_is_reported_at_admission(bench: Bench) -> None:
 async def test_second_clients_wrong_tokens_and_origins_are_refused(bench: Bench) -> None:
     keeper = await bench.launch()
     ws_url = (await bench.admit(keeper)).ws_url
-    assert (await RawClient.open(ws_url, "origin: http://evil.example\r\n")).status == 403
-    assert (await RawClient.open(ws_url[:-1] + ("0" if ws_url[-1] != "0" else "1"))).status == 403
-    first = await RawClient.open(ws_url)
+    assert (await bench.connect(ws_url, "origin: http://evil.example\r\n")).status == 403
+    assert (await bench.connect(ws_url[:-1] + ("0" if ws_url[-1] != "0" else "1"))).status == 403
+    first = await bench.connect(ws_url)
     assert first.status == 101
-    assert (await RawClient.open(ws_url)).status == 409
+    assert (await bench.connect(ws_url)).status == 409
     newer = (await bench.admit(keeper)).ws_url
     assert await first.reader.read() == b""
-    assert (await RawClient.open(ws_url)).status == 403
-    assert (await RawClient.open(newer)).status == 101
+    assert (await bench.connect(ws_url)).status == 403
+    assert (await bench.connect(newer)).status == 101
 
 
 async def test_refusals_say_why(bench: Bench) -> None:
@@ -115,15 +113,16 @@ async def test_refusals_say_why(bench: Bench) -> None:
 
 async def test_a_kill_is_confirmed_and_leaves_only_the_record(bench: Bench) -> None:
     keeper = await bench.launch()
-    raw = await RawClient.open((await bench.admit(keeper)).ws_url)
+    raw = await bench.connect((await bench.admit(keeper)).ws_url)
     await raw.call(1, "Browser.getVersion")
     tree = bench.tree(keeper)
     gone = await keeper.kill(1)
     assert isinstance(gone, client.Gone)
     assert gone.why == "killed"
     assert 0 < gone.last_command_ms[1] <= gone.gone_at_ms
-    assert not [pid for pid in tree if os.path.exists(f"/proc/{pid}") and bench.tree(keeper)]
-    assert os.listdir(keeper.directory) == ["state.json"]
+    assert tree
+    assert not bench.tree(keeper)
+    assert bench.files(keeper) == ["state.json"]
 
 
 async def test_a_kill_reaches_past_a_stopped_keeper(bench: Bench) -> None:
@@ -131,7 +130,7 @@ async def test_a_kill_reaches_past_a_stopped_keeper(bench: Bench) -> None:
     stop(keeper.pid)
     gone = await keeper.kill(1, timeout_s=1.0)
     assert isinstance(gone, client.Gone)
-    assert os.listdir(keeper.directory) == ["state.json"]
+    assert bench.files(keeper) == ["state.json"]
 
 
 async def test_a_start_that_fails_leaves_nothing(bench: Bench) -> None:
@@ -141,13 +140,22 @@ async def test_a_start_that_fails_leaves_nothing(bench: Bench) -> None:
     assert not spec.directory.exists()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="others than root have a sandbox, where the machine lets them")
+async def test_a_start_that_fails_says_what_to_do(bench: Bench) -> None:
+    spec = bench.spec(sandbox=True)
+    with pytest.raises(client.KeeperFailed, match="run as another user") as failed:
+        await client.launch(spec)
+    assert failed.value.remedy
+    assert not spec.directory.exists()
+
+
 async def test_a_cancelled_start_leaves_nothing(bench: Bench) -> None:
     spec = bench.spec()
     pool = ThreadPoolExecutor(1)
     asyncio.get_running_loop().set_default_executor(pool)
     starting = asyncio.create_task(client.launch(spec))
-    while not spec.directory.exists():
-        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert spec.directory.exists()
     starting.cancel()
     await asyncio.wait([starting])
     pool.shutdown(wait=True)
@@ -157,7 +165,7 @@ async def test_a_cancelled_start_leaves_nothing(bench: Bench) -> None:
 
 async def test_f01_the_keeper_dies_with_its_browser_closed_from_inside(bench: Bench) -> None:
     keeper = await bench.launch()
-    raw = await RawClient.open((await bench.admit(keeper)).ws_url)
+    raw = await bench.connect((await bench.admit(keeper)).ws_url)
     raw.send({"id": 1, "method": "Browser.close"})
     await exited(keeper.pid)
     assert bench.record(keeper)["phase"] == "dead"

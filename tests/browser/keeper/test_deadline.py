@@ -9,15 +9,15 @@ import signal
 import pytest
 
 from lessor.browser.keeper import client, linux
-from tests.browser.keeper.bench import Bench, RawClient, exited, stop
+from tests.browser.keeper.bench import Bench, exited, stop
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_f04_the_browser_is_dead_within_half_a_second_of_the_deadline(bench: Bench) -> None:
     """The host does nothing at all here, as if paused."""
-    keeper = await bench.launch(ttl_ms=700)
-    deadline_ms = bench.record(keeper)["deadline_ms"]
+    keeper = await bench.launch()
+    deadline_ms = (await bench.admit(keeper, epoch=2, ttl_ms=700)).deadline_ms
     await exited(keeper.pid)
     record = bench.record(keeper)
     assert record["why"] == "deadline"
@@ -29,8 +29,8 @@ async def test_f04_the_browser_is_dead_within_half_a_second_of_the_deadline(benc
 async def test_f04_a_stopped_keepers_browser_is_killed_by_the_guard_and_no_command_passes(
     bench: Bench,
 ) -> None:
-    keeper = await bench.launch(ttl_ms=700)
-    raw = await RawClient.open((await bench.admit(keeper, ttl_ms=700)).ws_url)
+    keeper = await bench.launch()
+    raw = await bench.connect((await bench.admit(keeper, epoch=2, ttl_ms=700)).ws_url)
     await raw.call(1, "Browser.getVersion")
     before = bench.record(keeper)
     stop(keeper.pid)
@@ -41,16 +41,16 @@ async def test_f04_a_stopped_keepers_browser_is_killed_by_the_guard_and_no_comma
     record = bench.record(keeper)
     assert record["why"] == "deadline_by_guard"
     assert record["gone_at_ms"] <= record["deadline_ms"] + 2000
-    assert record["last_command_ms"]["1"] <= record["deadline_ms"]
+    assert record["last_command_ms"]["2"] <= record["deadline_ms"]
     assert not bench.tree(keeper)
 
 
 async def test_a_late_extension_does_not_revive(bench: Bench) -> None:
     """The keeper sleeps past its deadline, the extension in its socket, and wakes before the guard."""
-    keeper = await bench.launch(ttl_ms=500, guard_ms=10_000)
-    deadline_ms = bench.record(keeper)["deadline_ms"]
+    keeper = await bench.launch(guard_ms=10_000)
+    deadline_ms = (await bench.admit(keeper, epoch=2, ttl_ms=500)).deadline_ms
     stop(keeper.pid)
-    extension = asyncio.create_task(keeper.extend(1, linux.boot_ms() + 20_000))
+    extension = asyncio.create_task(keeper.extend(2, linux.boot_ms() + 20_000))
     timer = linux.BootTimer()
     timer.arm(deadline_ms + 5)
     passed = asyncio.Event()

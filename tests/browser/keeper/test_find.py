@@ -23,9 +23,7 @@ def script(path: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    "text", ['{lib}/chromium/chromium "$@"', "LIBDIR={lib}/$APPNAME\nexec $LIBDIR/$APPNAME"]
-)
+@pytest.mark.parametrize("text", ['{lib}/chromium/chromium "$@"', "LIBDIR={lib}/$APPNAME\nexec $LIBDIR/$APPNAME"])
 def test_a_start_script_leads_to_the_binary_it_names(tmp_path: Path, text: str) -> None:
     binary = elf(tmp_path / "usr" / "lib" / "chromium" / "chromium")
     named = script(tmp_path / "bin" / "chromium", "#!/bin/sh\n" + text.format(lib=tmp_path / "usr" / "lib"))

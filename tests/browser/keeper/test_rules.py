@@ -7,6 +7,7 @@ import pytest
 from lessor.browser.egress import http
 from lessor.browser.egress.address import Policy, is_public, parse, split_authority
 from lessor.browser.keeper import websocket
+from lessor.browser.keeper.launch import KeeperFailed
 from lessor.browser.keeper.tenure import Tenure
 
 
@@ -82,8 +83,7 @@ def test_a_forwarded_request_loses_its_hop_by_hop_headers() -> None:
     )
     assert (request.host, request.port, request.body_bytes) == ("a.example", 8080, 5)
     assert request.head == (
-        b"POST /x?y=http://z/ HTTP/1.1\r\nHost: a.example:8080\r\n"
-        b"Content-Length: 5\r\nConnection: close\r\n\r\n"
+        b"POST /x?y=http://z/ HTTP/1.1\r\nHost: a.example:8080\r\nContent-Length: 5\r\nConnection: close\r\n\r\n"
     )
 
 
@@ -119,3 +119,9 @@ def test_unmasked_and_oversized_frames_break_the_connection() -> None:
     for data in (b"\x81\x01a", b"\x81\xff" + (1 << 40).to_bytes(8, "big") + b"\0" * 4):
         with pytest.raises(websocket.Broken):
             list(websocket.Frames().feed(data))
+
+
+def test_a_browser_without_user_namespaces_says_what_to_do() -> None:
+    failed = KeeperFailed("browser_hung_up", "[1:1:ERROR:zygote_host_impl_linux.cc(130)] No usable sandbox! If this is")
+    assert "user.max_user_namespaces" in str(failed)
+    assert KeeperFailed("browser_exited", "Segmentation fault").remedy == ""

@@ -1,0 +1,145 @@
+"""Becoming the owner of a profile: win `own`, replay, find the page. Nothing is served before all of it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lessor.actors.words import Ports
+from lessor.errors import Code, Problem, problem
+from lessor.journal import LeaseState, Ledger, fold
+from lessor.lease.answers import no_profile
+from lessor.lease.recover import Found
+from lessor.messages.ids import ProfileKey
+from lessor.messages.record import Own
+from lessor.ports import BrokerAway, BrowserSpec, Chain, Landed, Session, UnknownRecord
+
+TRIES_MAX = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Activated:
+    """The profile is ours under `epoch`; `found` says what became of its last lease's page."""
+
+    epoch: int
+    ledger: Ledger
+    principal: str | None
+    session: Session | None
+    found: Found
+
+
+@dataclass(frozen=True, slots=True)
+class NotMine:
+    """It is not ours to own: `host` is its live owner, or there is a problem to answer with."""
+
+    problem: Problem
+    host: str | None = None
+
+
+class Activation:
+    """One activation, run on the event loop; the actor's state is not touched from here."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        key: ProfileKey,
+        until_ms: int,
+        creator: str | None,
+        on_gone: Callable[[str], None],
+    ) -> None:
+        self._ports, self._key, self._until_ms = ports, key, until_ms
+        self._creator, self._on_gone = creator, on_gone
+
+    async def run(self) -> Activated | NotMine:
+        """Bounded by the journal's own bounds; a lost race for `own` is tried again, a few times."""
+        for _ in range(TRIES_MAX):
+            try:
+                result = await self._try()
+            except BrokerAway:
+                return NotMine(problem(Code.BROKER_UNAVAILABLE, "The broker does not answer: ask again."))
+            except UnknownRecord:
+                newer = "The profile's journal is of a newer lessor: upgrade this host, or ask one that is."
+                return NotMine(problem(Code.UNSUPPORTED, newer))
+            if result is not None:
+                return result
+        return NotMine(problem(Code.MOVED, "Several hosts want this profile: ask again.", retry_after_s=0.5))
+
+    async def _try(self) -> Activated | NotMine | None:
+        head = await self._ports.journal.head(self._key)
+        refused = await self._refused(head)
+        if refused is not None:
+            return refused
+        principal = head.own.principal if head.own is not None else self._creator
+        own = Own(
+            host=self._ports.host,
+            incarnation=self._ports.incarnation,
+            nonce=self._ports.fresh(),
+            boot=self._ports.clock.boot,
+            at_ms=self._ports.clock.now_ms(),
+            state="active",
+            principal=principal,
+        )
+        won = await self._ports.journal.append(self._key, own, head.last)
+        if not isinstance(won, Landed):
+            return None
+        chain = await self._ports.journal.replay(self._key, won.sequence)
+        if chain.own_sequence != won.sequence:
+            return None
+        ledger = Ledger()
+        for sequence, entry in chain.entries:
+            fold(ledger, sequence, entry)
+        ledger.epoch, ledger.last = won.sequence, chain.last
+        session, found = await self._find(ledger)
+        return Activated(won.sequence, ledger, principal, session, found)
+
+    async def _refused(self, head: Chain) -> NotMine | None:
+        own = head.own
+        if own is None:
+            if self._creator is not None:
+                return None
+            return NotMine(no_profile(self._key.profile))
+        if own.state == "quarantined" and (own.until_unix_ms or 0) > self._ports.clock.unix_ms():
+            left_s = ((own.until_unix_ms or 0) - self._ports.clock.unix_ms()) / 1000
+            return NotMine(
+                problem(
+                    Code.PROFILE_QUARANTINED,
+                    "The profile's owner kept crashing and rests now: see the host's log, then ask again.",
+                    retry_after_s=left_s,
+                )
+            )
+        if own.state == "active" and own.host != self._ports.host:
+            other = await self._ports.hosts.alive(own.host)
+            if other is not None:
+                moved = problem(Code.MOVED, f"Host {own.host!r} owns the profile: ask again.")
+                return NotMine(moved, own.host)
+        return None
+
+    async def _find(self, ledger: Ledger) -> tuple[Session | None, Found]:
+        held = ledger.lease
+        if held is None or held.phase == "closed":
+            return None, Found(None, None)
+        if held.boot != self._ports.clock.boot:
+            return None, Found(None, self._ports.clock.now_ms())
+        session = await self._readopt(ledger, held)
+        if session is None:
+            return None, Found(None, await self._ports.browser.confirm_gone(held.instance))
+        until_ms = await session.extend(self._until_ms)
+        if until_ms is None:
+            return None, Found(None, await session.kill())
+        return session, Found(until_ms, None)
+
+    async def _readopt(self, ledger: Ledger, held: LeaseState) -> Session | None:
+        profile = ledger.profile
+        assert profile is not None
+        spec = BrowserSpec(
+            key=self._key,
+            principal=profile.principal,
+            provider=held.scope.provider,
+            epoch=ledger.epoch,
+            instance=held.instance,
+            until_ms=self._until_ms,
+            origins=profile.origins,
+            strict=profile.strict,
+            sealed=None,
+            generation=held.base,
+            target=held.target,
+        )
+        return await self._ports.browser.find(spec, lambda: self._on_gone(held.instance))

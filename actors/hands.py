@@ -1,0 +1,236 @@
+"""The hands of an owner: every effect the rules order, started on the loop, completed as an event."""
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from lessor.actors.words import Ports
+from lessor.errors import Code, Problem, problem
+from lessor.findings import Away
+from lessor.journal import Ledger
+from lessor.lease.verdict import (
+    Aim,
+    Aimed,
+    BrowserGone,
+    CancelRead,
+    Desk,
+    Dispatch,
+    DispatchDone,
+    Effect,
+    Event,
+    Extended,
+    KillBrowser,
+    Killed,
+    Look,
+    Looked,
+    ReadDone,
+    ReadRuns,
+    RunSeen,
+    RunsRead,
+    Sealed,
+    SealFailed,
+    SealState,
+    StartBrowser,
+    Started,
+    StartFailed,
+    Visit,
+)
+from lessor.messages.action import Observation
+from lessor.messages.ids import ProfileKey, RunKey
+from lessor.messages.request import Navigate
+from lessor.messages.run import RunReading
+from lessor.ports import BrokerAway, BrowserSpec, Session
+
+if TYPE_CHECKING:
+    from lessor.actors.profile import ProfileActor
+
+
+class Hands:
+    """Holds the session: the one live browser under this owner's epoch."""
+
+    def __init__(self, actor: "ProfileActor", ports: Ports, key: ProfileKey) -> None:
+        self._actor, self._ports, self._key = actor, ports, key
+        self.session: Session | None = None
+
+    def gone(self, instance: str) -> None:
+        """Called on the loop when a browser has died."""
+        self._actor.post(BrowserGone(instance))
+
+    def do(self, effect: Effect, ledger: Ledger, desk: Desk, until_ms: int) -> None:
+        match effect:
+            case ReadRuns():
+                self._actor.perform(lambda: self._read_runs(effect), self._actor.take)
+            case StartBrowser():
+                self._start(effect, ledger, desk, until_ms)
+            case Aim() | Dispatch() | Visit():
+                self._page(effect)
+            case CancelRead():
+                if self.session is not None:
+                    self._actor.perform(self.session.cancel, _nothing)
+            case Look(until_ms=look_until_ms):
+                self._actor.perform(lambda: self._look(look_until_ms), self._actor.take)
+            case SealState():
+                self._actor.perform(lambda: self._seal(effect, desk), self._actor.take)
+            case KillBrowser(instance=instance):
+                self._actor.perform(lambda: self._kill(instance), self._actor.take)
+            case _:
+                raise AssertionError(effect)
+
+    # -- runs
+
+    async def _read_runs(self, order: ReadRuns) -> RunsRead:
+        key = RunKey(self._key.tenant, order.run)
+        if order.create is not None:
+            written = await self._ports.runs.write(key, order.create, 0)
+            if isinstance(written, Problem):
+                return RunsRead(order.asked, written, None)
+        mine = await self._ports.runs.read(key)
+        if order.holder is None:
+            return RunsRead(order.asked, mine, None)
+        holder = await self._ports.runs.read(RunKey(self._key.tenant, order.holder))
+        return RunsRead(order.asked, mine, holder)
+
+    def read_holder(self, run: str) -> None:
+        """A sweep's look at the run that holds the lease. What cannot be read closes nothing (contract 16)."""
+
+        def seen(reading: RunReading | Problem) -> None:
+            if isinstance(reading, RunReading):
+                self._actor.take(RunSeen(reading))
+
+        self._actor.perform(lambda: self._ports.runs.read(RunKey(self._key.tenant, run)), seen)
+
+    # -- the browser
+
+    def _start(self, order: StartBrowser, ledger: Ledger, desk: Desk, until_ms: int) -> None:
+        profile = ledger.profile
+        assert profile is not None
+        current = ledger.generations[-1] if ledger.generations else None
+        origins, strict, epoch = profile.origins, profile.strict, desk.epoch
+
+        async def start() -> Session | Problem:
+            sealed: bytes | None = None
+            if current is not None:
+                try:
+                    sealed = await self._ports.vault.get(current.object, current.sha256)
+                except BrokerAway:
+                    return problem(Code.BROKER_UNAVAILABLE, "The sealed state cannot be read now: ask again.")
+                if sealed is None:
+                    return problem(
+                        Code.AUTHENTICATION_REQUIRED,
+                        f"Generation {current.number} of the sealed state is missing or damaged in the store.",
+                    )
+            spec = BrowserSpec(
+                key=self._key,
+                principal=order.principal,
+                provider=order.provider,
+                epoch=epoch,
+                instance=order.instance,
+                until_ms=until_ms,
+                origins=origins,
+                strict=strict,
+                sealed=sealed,
+                generation=current.number if current is not None else 0,
+            )
+            return await self._ports.browser.start(spec, lambda: self.gone(order.instance))
+
+        def started(result: Session | Problem) -> None:
+            if isinstance(result, Problem):
+                self._actor.take(StartFailed(order.instance, result))
+                return
+            self.session = result
+            generation = current.number if current is not None else 0
+            self._actor.take(Started(order.instance, result.target, generation, until_ms))
+
+        self._actor.perform(start, started)
+
+    def _page(self, effect: Aim | Dispatch | Visit) -> None:
+        self._actor.perform(lambda: self._touch(effect), self._actor.take)
+
+    async def _touch(self, effect: Aim | Dispatch | Visit) -> Event:
+        session = self.session
+        match effect:
+            case Aim(slot=slot, act=act, until_ms=until_ms):
+                if session is None:
+                    return Aimed(slot, Away.GONE)
+                return Aimed(slot, await session.aim(act.tab, act.revision, act.action, act.match, until_ms))
+            case Dispatch(slot=slot, act=act, target=target, until_ms=until_ms):
+                # The intent is on disk: a browser that left before the input went out is still UNKNOWN to a
+                # successor, so it is UNKNOWN here.
+                if session is None:
+                    return DispatchDone(slot, Away.GONE)
+                return DispatchDone(slot, await session.dispatch(act.tab, act.action, target, until_ms))
+            case Visit(slot=slot, op=op, until_ms=until_ms):
+                if session is None:
+                    return ReadDone(slot, Away.GONE)
+                if isinstance(op, Navigate):
+                    return ReadDone(slot, await session.navigate(op.tab, op.url, until_ms))
+                return ReadDone(slot, await session.observe(op.tab, until_ms))
+
+    async def _look(self, until_ms: int) -> Looked:
+        if self.session is None:
+            return Looked(None)
+        page = await self.session.observe("main", until_ms)
+        return Looked(page if isinstance(page, Observation) else None)
+
+    async def _seal(self, order: SealState, desk: Desk) -> Sealed | SealFailed:
+        if self.session is None:
+            return SealFailed(problem(Code.BROWSER_GONE, "the browser is gone."))
+        state = await self.session.seal(order.generation, order.until_ms)
+        match state:
+            case Problem():
+                return SealFailed(state)
+            case Away() as away:
+                return SealFailed(problem(Code.BROWSER_GONE, f"the browser did not answer ({away.value})."))
+            case _:
+                pass
+        name = f"{self._key.tenant}/{self._key.profile}/{order.generation}-{desk.epoch}-{self._ports.fresh()}"
+        digest = hashlib.sha256(state.sealed).hexdigest()
+        try:
+            stored = await self._ports.vault.put(name, state.sealed)
+        except BrokerAway:
+            return SealFailed(problem(Code.BROKER_UNAVAILABLE, "the store did not take it."))
+        if stored != digest:
+            return SealFailed(problem(Code.SEAL_FAILED, "the store gave back something else."))
+        return Sealed(name, digest, len(state.sealed), state.key_id)
+
+    async def _kill(self, instance: str) -> Killed:
+        session = self.session
+        if session is not None and session.instance == instance:
+            gone_ms = await session.kill()
+            if gone_ms is not None:
+                self.session = None
+                return Killed(gone_ms)
+        return Killed(await self._ports.browser.confirm_gone(instance))
+
+    def drop(self) -> None:
+        """Superseded: whatever is left of the page under our epoch must go. A newer epoch refuses this."""
+        if self.session is not None:
+            self._actor.perform(self.session.kill, _nothing)
+
+    # -- beats
+
+    def beat(self, until_ms: int, epoch: int) -> None:
+        """Extend the keeper on an acknowledged beat, after a look whether the profile is still ours."""
+        session = self.session
+        if session is None or epoch == 0:
+            return
+
+        async def extend() -> Extended | None:
+            try:
+                head = await self._ports.journal.head(self._key)
+            except BrokerAway:
+                return Extended(None)
+            if head.own_sequence > epoch:
+                return None
+            return Extended(await session.extend(until_ms))
+
+        def extended(event: Extended | None) -> None:
+            if event is None:
+                self._actor.superseded()
+            else:
+                self._actor.take(event)
+
+        self._actor.perform(extend, extended)
+
+
+def _nothing(_: object) -> None:
+    """The completion says nothing that the rules need."""

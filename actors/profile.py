@@ -1,0 +1,323 @@
+"""The owner of one profile: decode nothing, decide by the rules, append, answer, act.
+
+One append is in flight at a time. While it is, everything else waits in the agenda, since the
+chain cannot refuse its own writer; what comes after is decided on the state after it.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from lessor.actors.activation import Activated, Activation, NotMine
+from lessor.actors.bridge import Io, Timer
+from lessor.actors.hands import Hands
+from lessor.actors.process import ChildFailed, Process
+from lessor.actors.words import Beat, Ports, RenewTick, Rested, Sweep
+from lessor.errors import Code, Effect, problem
+from lessor.journal import Ledger, fold
+from lessor.lease import decide
+from lessor.lease.alarm import alarm_ms
+from lessor.lease.recover import recover
+from lessor.lease.sweep import exception
+from lessor.lease.verdict import (
+    Again,
+    Alarm,
+    Asked,
+    BrowserGone,
+    Desk,
+    Drain,
+    Event,
+    Now,
+    Release,
+    RunSeen,
+    Say,
+    TickDue,
+    Verdict,
+)
+from lessor.messages.ids import ProfileKey
+from lessor.messages.record import Entry, Own
+from lessor.messages.reply import Refused
+from lessor.messages.request import CreateProfile
+from lessor.messages.run import RunReading
+from lessor.ports import Answer, Call, Landed, Superseded
+
+
+class ProfileActor(Process):
+    """One per live profile. `repr` shows lease, epoch and sequence."""
+
+    def __init__(
+        self,
+        io: Io,
+        ports: Ports,
+        key: ProfileKey,
+        until_ms: int,
+        parent: Callable[[ChildFailed | Rested | Call], None],
+    ) -> None:
+        super().__init__(io, f"profile {key}", parent)
+        self.key, self.ports, self._up = key, ports, parent
+        self._until_ms = until_ms
+        self._ledger = Ledger()
+        self._desk = Desk(
+            host=ports.host,
+            boot=ports.clock.boot,
+            tenant=key.tenant,
+            profile=key.profile,
+            limits=ports.limits,
+            epoch=0,
+        )
+        self._agenda: deque[Event] = deque()
+        self._slots: dict[int, tuple[Answer, Call]] = {}
+        self._slot_next = 1
+        self._busy = True
+        """An append, or the activation, is under way: decide nothing."""
+        self._resting = False
+        self._principal: str | None = None
+        self._hands = Hands(self, ports, key)
+        self._timer: Timer | None = None
+        self._timer_ms: int | None = None
+
+    def __repr__(self) -> str:
+        held = self._ledger.lease
+        lease = f"{held.phase} {held.scope.run} claim {held.claim} next {held.next_sequence}" if held else "no lease"
+        return f"<ProfileActor {self.key} epoch {self._desk.epoch}: {lease}>"
+
+    # -- activation
+
+    def begin(self) -> None:
+        self._activate(None)
+
+    def _activate(self, creator: str | None) -> None:
+        activation = Activation(self.ports, self.key, self._until_ms, creator, self._hands.gone)
+        self.perform(activation.run, self._activated)
+
+    def _creator(self) -> str | None:
+        """Whoever wants to create the profile, if that is among the calls that wait."""
+        creators = (
+            call.caller.principal for _, call in self._slots.values() if isinstance(call.request, CreateProfile)
+        )
+        return next(creators, None)
+
+    def _activated(self, result: Activated | NotMine) -> None:
+        if isinstance(result, NotMine):
+            self._not_mine(result)
+            return
+        self._ledger, self._principal = result.ledger, result.principal
+        self._hands.session = result.session
+        self._desk = replace(self._desk, epoch=result.epoch)
+        self._open_door()
+        self._carry_out(recover(self._ledger, self._desk, self.ports.incarnation, result.found, self._now()))
+
+    def _not_mine(self, result: NotMine) -> None:
+        creator = self._creator()
+        if result.problem.code is Code.NOT_FOUND and creator is not None:
+            self._activate(creator)
+            return
+        for slot in list(self._slots):
+            answer, call = self._slots.pop(slot)
+            if result.host is not None:
+                call.forward(result.host)
+            else:
+                answer(Refused(error=result.problem, effect=result.problem.effect))
+        self._rest()
+
+    def _open_door(self) -> None:
+        profile = self._ledger.profile
+        if profile is not None and not self._desk.route:
+            route = self.ports.doors.open(self.key, profile.principal, self._desk.epoch, self.post)
+            self._desk = replace(self._desk, route=route)
+
+    # -- messages
+
+    def receive(self, message: object) -> None:
+        match message:
+            case Call():
+                self._call(message)
+            case Beat(until_ms=until_ms):
+                self._until_ms = until_ms
+                self._hands.beat(until_ms, self._desk.epoch)
+            case Sweep():
+                self._sweep()
+            case RenewTick():
+                self._renew_tick(message)
+            case RunReading():
+                self._take(RunSeen(message))
+            case BrowserGone() | Drain():
+                self._take(message)
+            case _Due():
+                self._timer = self._timer_ms = None
+                self._take(Alarm())
+            case _:
+                raise AssertionError(message)
+
+    def _call(self, call: Call) -> None:
+        if self._resting:
+            self._up(call)
+            return
+        slot = self._slot_next
+        self._slot_next += 1
+        self._slots[slot] = (call.answer, call)
+        self._take(Asked(slot, call.caller, call.request, call.arrived_ms))
+
+    def _sweep(self) -> None:
+        held = self._ledger.lease
+        if held is not None and held.phase == "live":
+            self._hands.read_holder(held.scope.run)
+
+    def _renew_tick(self, tick: RenewTick) -> None:
+        """Renewed by the rules; journaled only when little is left (contract 18)."""
+        held, profile = self._ledger.lease, self._ledger.profile
+        mine = profile is not None and (profile.principal, self.key.tenant) == (tick.principal, tick.tenant)
+        if not mine or held is None or held.worker != tick.worker or held.id in tick.excepted:
+            tick.answer(None)
+            return
+        tick.answer(exception(self._ledger, self._desk, self._now()))
+        self._take(TickDue())
+
+    # -- decide, append, perform
+
+    def take(self, event: Event) -> None:
+        """An effect is complete; called in this actor's thread."""
+        self._take(event)
+
+    def _take(self, event: Event) -> None:
+        self._agenda.append(event)
+        self._run()
+
+    def _run(self) -> None:
+        while self._agenda and not self._busy:
+            self._carry_out(decide(self._ledger, self._desk, self._agenda.popleft(), self._now()))
+        self._arm()
+
+    def _now(self) -> Now:
+        clock = self.ports.clock
+        return Now(clock.now_ms(), clock.unix_ms(), self.ports.fresh())
+
+    def _carry_out(self, verdict: Verdict) -> None:
+        self._desk = verdict.desk
+        for say in verdict.early:
+            self._say(say)
+        if not verdict.records:
+            self._perform(verdict)
+            return
+        entry = Entry(
+            epoch=self._desk.epoch,
+            nonce=self.ports.fresh(),
+            boot=self.ports.clock.boot,
+            at_ms=self.ports.clock.now_ms(),
+            records=verdict.records,
+        )
+        self._append(entry, lambda sequence: self._landed(sequence, entry, verdict))
+
+    def _append(self, message: Entry | Own, then: Callable[[int], None]) -> None:
+        self._busy = True
+        expected = self._ledger.last
+
+        def landed(result: Landed | Superseded) -> None:
+            match result:
+                case Landed(sequence=sequence):
+                    self._busy = False
+                    then(sequence)
+                case Superseded():
+                    self.superseded()
+
+        self.perform(lambda: self.ports.journal.append(self.key, message, expected), landed)
+
+    def _landed(self, sequence: int, entry: Entry, verdict: Verdict) -> None:
+        fold(self._ledger, sequence, entry)
+        self._open_door()
+        self._perform(verdict)
+        self._run()
+
+    def _perform(self, verdict: Verdict) -> None:
+        for say in verdict.replies:
+            self._say(say)
+        again: list[Event] = []
+        for effect in verdict.effects:
+            match effect:
+                case Again(event=event):
+                    again.append(event)
+                case Release():
+                    self._release()
+                case _:
+                    self._hands.do(effect, self._ledger, self._desk, self._until_ms)
+        self._agenda.extendleft(reversed(again))
+
+    def _say(self, say: Say) -> None:
+        kept = self._slots.pop(say.slot, None)
+        if kept is not None:
+            kept[0](say.reply)
+
+    def _arm(self) -> None:
+        """One timer, for the earliest thing due. While an append is pending nothing falls due."""
+        if self._busy or self._resting:
+            return
+        when_ms = alarm_ms(self._ledger, self._desk)
+        if when_ms is None or (self._timer_ms is not None and self._timer_ms <= when_ms):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ms = when_ms
+        self._timer = self.later(max(0, when_ms - self.ports.clock.now_ms()), _Due())
+
+    # -- the end of an ownership
+
+    def _release(self) -> None:
+        own = Own(
+            host=self.ports.host,
+            incarnation=self.ports.incarnation,
+            nonce=self.ports.fresh(),
+            boot=self.ports.clock.boot,
+            at_ms=self.ports.clock.now_ms(),
+            state="released",
+            principal=self._principal,
+        )
+        self._append(own, lambda _sequence: self._rest())
+
+    def superseded(self) -> None:
+        """Somebody else owns the profile: drop the page (its keeper refuses us by now, or dies) and stop."""
+        self._hands.drop()
+        self._rest()
+
+    def _rest(self) -> None:
+        """Nothing is decided here any more; calls still in the mailbox go back up, in order."""
+        if self._resting:
+            return
+        self._resting = self._busy = True
+        self.ports.doors.shut(self.key, self._desk.epoch)
+        waiting = list(self._slots.values())
+        self._slots.clear()
+        self._agenda.clear()
+        self._up(Rested(self.key, self.actor_ref))
+        for _, call in waiting:
+            self._up(call)
+
+    def ended(self) -> None:
+        """No caller is left without an answer: what became of an act is in the journal."""
+        self.ports.doors.shut(self.key, self._desk.epoch)
+        if self._timer is not None:
+            self._timer.cancel()
+        unsettled = problem(
+            Code.MOVED,
+            "The profile's owner stopped: ask again; after an act ask for its outcome first.",
+            effect=Effect.UNKNOWN,
+            retry_after_s=0.2,
+        )
+        for answer, _ in self._slots.values():
+            answer(Refused(error=unsettled, effect=unsettled.effect))
+        self._slots.clear()
+
+    def unheard(self, message: object) -> None:
+        match message:
+            case Call() if self._resting:
+                self._up(message)
+            case Call():
+                message.answer(Refused(error=problem(Code.MOVED, "The profile's owner stopped: ask again.")))
+            case RenewTick():
+                message.answer(None)
+            case _:
+                pass
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """The timer of `_arm`."""

@@ -1,0 +1,1 @@
+"""What a user waits for, as ratios within one run: `make bench`."""

@@ -1,0 +1,93 @@
+"""`lessor profile create|list|show`."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lessor.cli.answer import Answer, fields
+from lessor.cli.call import Call, Where, call
+from lessor.cli.options import DataDir, Json, Nats, Profile, Timeout
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from lessor.messages.reply import ProfileTold
+
+
+def create(
+    name: Profile,
+    origin: Annotated[list[str], typer.Option("--origin", help="An origin that its pages may have; 1 to 64.")],
+    settle_s: Annotated[
+        float, typer.Option("--settle-s", min=0, max=3600, help="How long a try may still take effect after its page.")
+    ] = 30.0,
+    strict: Annotated[bool, typer.Option("--strict", help="Sub-resources from these origins only, too.")] = False,
+    idempotent: Annotated[
+        bool, typer.Option("--idempotent", help="The target itself refuses a second use of a request key.")
+    ] = False,
+    data_dir: DataDir = None,
+    nats: Nats = None,
+    as_json: Json = False,
+    timeout: Timeout = 10.0,
+) -> None:
+    """Make a profile known, or change its settings while it is free. Safe to repeat."""
+    from lessor.cli.session import name as checked
+
+    async def work(at: Call) -> "ProfileTold":
+        return await at.client.create_profile(
+            checked(name, "profile"),
+            origins=origin,
+            settle_s=settle_s,
+            strict=strict,
+            idempotent_target=idempotent,
+            timeout_s=at.deadline.left_s(reserve_s=0.2),
+        )
+
+    _tell(Answer(as_json), call(work, Where(data_dir, nats), timeout, Answer(as_json), "creating the profile"))
+
+
+def show(
+    name: Profile, data_dir: DataDir = None, nats: Nats = None, as_json: Json = False, timeout: Timeout = 10.0
+) -> None:
+    """Settings, state and sealed generation of a profile."""
+    from lessor.cli.session import name as checked
+
+    async def work(at: Call) -> "ProfileTold":
+        return await at.client.show_profile(checked(name, "profile"), at.deadline.left_s(reserve_s=0.2))
+
+    _tell(Answer(as_json), call(work, Where(data_dir, nats), timeout, Answer(as_json), "asking for the profile"))
+
+
+def list_(data_dir: DataDir = None, nats: Nats = None, as_json: Json = False, timeout: Timeout = 10.0) -> None:
+    """Your profiles, a name per line."""
+    from lessor.messages.reply import Listed
+
+    async def work(at: Call) -> Listed:
+        return Listed(profiles=await at.client.profiles(at.deadline.left_s(reserve_s=0.2)))
+
+    answer = Answer(as_json)
+    told = call(work, Where(data_dir, nats), timeout, answer, "listing the profiles")
+
+    def draw(out: "Console") -> None:
+        for profile in told.profiles:
+            out.print(profile)
+
+    answer.give(told, draw)
+
+
+def _tell(answer: Answer, told: "ProfileTold") -> None:
+    answer.give(
+        told,
+        lambda out: fields(
+            out,
+            (
+                ("profile", told.profile),
+                ("state", told.state),
+                ("origins", " ".join(told.origins)),
+                ("generation", told.generation),
+                ("settle_s", f"{told.settle_s:g}"),
+                ("strict", "yes" if told.strict else "no"),
+                ("idempotent", "yes" if told.idempotent_target else "no"),
+                ("leased by", told.leased_by),
+            ),
+        ),
+    )

@@ -1,0 +1,530 @@
+"""The public Python face for workers: connect, run, acquire, navigate, observe, act, close.
+
+Every call is bounded by its own timeout in seconds, and raises `LessorError` (or one of its kinds)
+with the whole error record; `OutcomeUnknown` means that nobody may repeat the act before somebody
+looked. Thin over the actors: a client holds no state of a lease.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar
+
+import pykka
+
+from lessor.actors.bridge import LoopIo, Slot
+from lessor.actors.clock import BootClock
+from lessor.actors.process import ChildFailed, Stop
+from lessor.actors.run import Do, End, Go, Report, See, Take, Want
+from lessor.actors.talk import Talk, as_problem
+from lessor.actors.worker import Begin, Forget, WorkerSupervisor
+from lessor.broker.connection import Connection, Settings, open_connection
+from lessor.broker.embedded import endpoint_of
+from lessor.broker.line import BrokerLine
+from lessor.broker.service import hosts_answering
+from lessor.broker.subjects import Addresses
+from lessor.config import Config, name_of
+from lessor.errors import Code, Problem, error_of, problem
+from lessor.ids import fresh_id
+from lessor.limits import Limits
+from lessor.messages.action import AnyAction, Commit, Match, Observation, PageView
+from lessor.messages.ids import Caller, request_key
+from lessor.messages.reply import (
+    Acted,
+    Closed,
+    Granted,
+    LeaseView,
+    Listed,
+    Navigated,
+    Observed,
+    OutcomeTold,
+    ProfileTold,
+    Receipt,
+    Reconciled,
+    Reply,
+    RunTold,
+    StatusTold,
+    StepState,
+)
+from lessor.messages.request import (
+    AskOutcome,
+    AskStatus,
+    CancelRun,
+    CreateProfile,
+    ListProfiles,
+    Reconcile,
+    Request,
+    RevokeProfile,
+    ShowProfile,
+    ShowRun,
+)
+from lessor.messages.run import RunStatus
+
+T = TypeVar("T")
+R = TypeVar("R", bound=Reply)
+"""The kind of reply a call expects."""
+
+ANSWER_S = 2.0
+"""How much longer than its timeout a call waits for its own actor: an answer is never lost to a tie."""
+
+
+def connect(
+    url: str | None = None,
+    *,
+    token: str | None = None,
+    credentials: Path | None = None,
+    data_dir: Path | None = None,
+    tenant: str = "local",
+    principal: str = "me",
+    worker: str | None = None,
+    limits: Limits | None = None,
+) -> "Client":
+    """A client, to be entered with `async with`.
+
+    Without a URL: LESSOR_URL, else the embedded broker of `data_dir` (LESSOR_DATA_DIR) on this machine.
+    Entering raises LessorError (`broker_unavailable`, `forbidden`, `setup_failed`) within 6 s.
+    """
+    config = Config.of(os.environ, data_dir)
+    name = worker or name_of(f"w-{os.getpid()}-{fresh_id()[:6]}", "worker")
+    where = _Where(url or config.nats_url, token or config.nats_token, credentials or config.nats_credentials)
+    return Client(config, where, Caller(tenant, principal), name, limits or Limits())
+
+
+@dataclass(frozen=True, slots=True)
+class _Where:
+    url: str | None
+    token: str | None
+    credentials: Path | None
+
+
+class Client:
+    """A worker's connection: profiles, runs, and one supervisor that renews all its leases."""
+
+    def __init__(self, config: Config, where: _Where, caller: Caller, worker: str, limits: Limits) -> None:
+        self._config, self._where, self.caller, self.worker, self._limits = config, where, caller, worker, limits
+        self._connection: Connection | None = None
+        self._supervisor: pykka.ActorRef[Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Client {self.caller.tenant}/{self.caller.principal} worker {self.worker}>"
+
+    async def __aenter__(self) -> Self:
+        settings = _value(self._settings())
+        self._connection = _value(await open_connection(settings))
+        self._loop = asyncio.get_running_loop()
+        self._io = LoopIo(self._loop)
+        self._talk = Talk(
+            line=BrokerLine(self._connection),
+            to=Addresses(self.caller),
+            clock=BootClock(),
+            caller=self.caller,
+            fresh=fresh_id,
+        )
+        self._supervisor = WorkerSupervisor.start(self._io, self._talk, self.worker, self._limits, self._failed)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._supervisor is not None and self._supervisor.is_alive():
+            self._supervisor.tell(Stop())
+        await self._io.close()
+        assert self._connection is not None
+        await self._connection.close()
+
+    def _settings(self) -> Settings | Problem:
+        name = f"worker {self.worker}"
+        if self._where.url is not None:
+            return Settings(
+                servers=tuple(self._where.url.split(",")),
+                name=name,
+                token=self._where.token,
+                credentials=self._where.credentials,
+                # One below `_INBOX` for each principal: permissions can keep their replies apart.
+                inbox_prefix=f"_INBOX.{self.caller.tenant}.{self.caller.principal}",
+            )
+        endpoint = endpoint_of(self._config.data_dir / "broker")
+        if isinstance(endpoint, Problem):
+            return endpoint
+        return Settings(servers=(endpoint.url,), name=name, token=endpoint.token)
+
+    def _failed(self, failed: ChildFailed) -> None:
+        """A run actor broke: its waiting calls time out as `moved`; its leases lapse (contract 18)."""
+
+    @property
+    def talk(self) -> Talk:
+        """For programs that keep a lease's state themselves, such as the command line, which ends after each call."""
+        assert self._connection is not None, "enter the client first: async with lessor.connect(...)"
+        return self._talk
+
+    async def hosts(self, within_s: float = 0.3) -> tuple[str, ...] | Problem:
+        """The hosts that answer within that time; `forbidden` where the broker keeps `$SRV` from this user."""
+        assert self._connection is not None, "enter the client first: async with lessor.connect(...)"
+        return await hosts_answering(self._connection, within_s)
+
+    async def ask(self, subject: str, request: Request[R], kind: type[R], timeout_s: float) -> R:
+        """One question to any host; the answer's kind, or its problem raised."""
+        heard = await self._talk.line.ask(subject, request, timeout_s)
+        if isinstance(heard, kind):
+            return heard
+        raise error_of(as_problem(heard))
+
+    # -- profiles
+
+    async def create_profile(
+        self,
+        profile: str,
+        *,
+        origins: Sequence[str],
+        settle_s: float = 30.0,
+        idempotent_target: bool = False,
+        strict: bool = False,
+        timeout_s: float = 10.0,
+    ) -> ProfileTold:
+        """Make a profile known, or change its settings while it is free. Safe to repeat."""
+        request = CreateProfile(
+            id=fresh_id(),
+            origins=tuple(origins),
+            settle_s=settle_s,
+            idempotent_target=idempotent_target,
+            strict=strict,
+        )
+        return await self.ask(self._talk.to.profile(profile, "create"), request, ProfileTold, timeout_s)
+
+    async def show_profile(self, profile: str, timeout_s: float = 10.0) -> ProfileTold:
+        subject = self._talk.to.profile(profile, "show")
+        return await self.ask(subject, ShowProfile(id=fresh_id()), ProfileTold, timeout_s)
+
+    async def revoke_profile(self, profile: str, timeout_s: float = 10.0) -> ProfileTold:
+        """Fence the profile for good; a live lease ends unsealed (contract 26)."""
+        subject = self._talk.to.profile(profile, "revoke")
+        return await self.ask(subject, RevokeProfile(id=fresh_id()), ProfileTold, timeout_s)
+
+    async def profiles(self, timeout_s: float = 10.0) -> tuple[str, ...]:
+        told = await self.ask(self._talk.to.listing(), ListProfiles(id=fresh_id()), Listed, timeout_s)
+        return told.profiles
+
+    async def status(self, profile: str, timeout_s: float = 10.0) -> StatusTold:
+        """Who holds the profile, until when, what runs, who waits."""
+        subject = self._talk.to.profile(profile, "status")
+        return await self.ask(subject, AskStatus(id=fresh_id()), StatusTold, timeout_s)
+
+    async def outcome(
+        self,
+        profile: str,
+        *,
+        key: str | None = None,
+        lease: str | None = None,
+        sequence: int | None = None,
+        timeout_s: float = 10.0,
+    ) -> OutcomeTold | None:
+        """What is on record of an act, also long after its lease is gone; None: no record, which says nothing."""
+        request = AskOutcome(id=fresh_id(), budget_s=timeout_s, request_key=key, lease=lease, sequence=sequence)
+        heard = await self._talk.line.ask(self._talk.to.profile(profile, "outcome"), request, timeout_s + 0.5)
+        if isinstance(heard, OutcomeTold):
+            return heard
+        told = as_problem(heard)
+        if told.code is Code.NO_RECORD:
+            return None
+        raise error_of(told)
+
+    async def reconcile(
+        self,
+        profile: str,
+        key: str,
+        verdict: Literal["succeeded", "not_sent", "still_unknown"],
+        *,
+        evidence: str,
+        by: str,
+        looked_up_ms: int | None = None,
+        timeout_s: float = 10.0,
+    ) -> Reconciled:
+        """Put a verdict on record. A `not_sent` counts only under the rules (contract, Steps)."""
+        request = Reconcile(
+            id=fresh_id(),
+            request_key=key,
+            verdict=verdict,
+            evidence=evidence,
+            by=by,
+            looked_up_ms=looked_up_ms,
+        )
+        return await self.ask(self._talk.to.profile(profile, "reconcile"), request, Reconciled, timeout_s)
+
+    # -- runs
+
+    def run(self, run: str, *, attempt: int = 1, deadline_s: float = 3600.0) -> "Run":
+        """A run of this worker, to be entered with `async with`: entering takes it (raises its claim)."""
+        return Run(self, run, attempt, deadline_s)
+
+    async def show_run(self, run: str, timeout_s: float = 10.0) -> RunTold:
+        return await self.ask(self._talk.to.run(run, "show"), ShowRun(id=fresh_id()), RunTold, timeout_s)
+
+    async def cancel_run(self, run: str, timeout_s: float = 10.0) -> RunTold:
+        return await self.ask(self._talk.to.run(run, "cancel"), CancelRun(id=fresh_id()), RunTold, timeout_s)
+
+    async def begin(self, run: str, attempt: int) -> "pykka.ActorRef[Any]":
+        """Start the run's actor. For `Run`."""
+        assert self._supervisor is not None, "enter the client first: async with lessor.connect(...)"
+        slot = Slot(self._loop)
+        try:
+            self._supervisor.tell(Begin(run, attempt, slot.set))
+        except pykka.ActorDeadError:
+            raise error_of(_broken()) from None
+        ref = await slot.get(5.0)
+        assert isinstance(ref, pykka.ActorRef), "the worker's supervisor did not start the run's actor"
+        return ref
+
+    def forget(self, ref: "pykka.ActorRef[Any]") -> None:
+        if self._supervisor is not None and self._supervisor.is_alive():
+            self._supervisor.tell(Forget(ref))
+
+    async def tell(
+        self,
+        ref: "pykka.ActorRef[Any]",
+        make: Callable[[Callable[[object], None]], object],
+        timeout_s: float,
+        *,
+        silence: Problem | None = None,
+    ) -> object:
+        """Tell an actor something that it answers; `silence` is raised when it does not. For `Run` and `Lease`."""
+        slot = Slot(self._loop)
+        try:
+            ref.tell(make(slot.set))
+        except pykka.ActorDeadError:
+            raise error_of(_broken()) from None
+        answer = await slot.get(timeout_s)
+        if answer is None:
+            raise error_of(silence or _broken())
+        if isinstance(answer, Problem):
+            raise error_of(answer)
+        return answer
+
+
+def _broken() -> Problem:
+    return problem(Code.MOVED, "The run's actor does not answer: take the run again, and ask for open outcomes.")
+
+
+def _silent_act() -> Problem:
+    unknown = (
+        "Nothing was heard of the act: ask for its outcome, or look it up by its request key, before it is repeated."
+    )
+    return problem(Code.OUTCOME_UNKNOWN, unknown)
+
+
+def _value(value: T | Problem) -> T:
+    if isinstance(value, Problem):
+        raise error_of(value)
+    return value
+
+
+class Run:
+    """One run in this worker. Leaving the block normally reports it finished; on an exception, it stays open.
+
+    A run left open by a crash is taken by the next worker with the same call: same page, next sequence.
+    """
+
+    def __init__(self, client: Client, run: str, attempt: int, deadline_s: float) -> None:
+        self.client, self.run, self.attempt = client, run, attempt
+        self._deadline = datetime.now(UTC) + timedelta(seconds=deadline_s)
+        self._ref: pykka.ActorRef[Any] | None = None
+        self._reported = False
+        self.claim = 0
+
+    def __repr__(self) -> str:
+        return f"<Run {self.run} attempt {self.attempt} claim {self.claim}>"
+
+    async def __aenter__(self) -> Self:
+        self._ref = await self.client.begin(self.run, self.attempt)
+        told = await self.tell(lambda answer: Take(self._deadline, answer), 10.0 + ANSWER_S)
+        assert isinstance(told, RunTold)
+        self.claim = told.record.claim
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None and not self._reported:
+                await self.finish()
+        finally:
+            assert self._ref is not None
+            self.client.forget(self._ref)
+
+    async def tell(
+        self,
+        make: Callable[[Callable[[object], None]], object],
+        timeout_s: float,
+        *,
+        silence: Problem | None = None,
+    ) -> object:
+        assert self._ref is not None, "enter the run first: async with client.run(...)"
+        return await self.client.tell(self._ref, make, timeout_s, silence=silence)
+
+    async def acquire(self, profile: str, *, horizon_s: float = 600.0, wait_s: float = 30.0) -> "Lease":
+        """Lease the profile: the same page when this run holds it already, else a browser from the last seal.
+
+        Polls for `wait_s`; raises LeaseInvalid (`profile_busy` with holder and position, `run_fenced` ...).
+        """
+        told = await self.tell(lambda answer: Want(profile, horizon_s, wait_s, answer), wait_s + 60.0 + ANSWER_S)
+        assert isinstance(told, Granted)
+        assert told.lease is not None
+        return Lease(self, profile, told.lease, told.reattached, told.generation)
+
+    async def report(self, status: RunStatus) -> RunTold:
+        """Write the run's status. Leases are sealed and closed first when it needs no page any more."""
+        told = await self.tell(lambda answer: Report(status, answer), 60.0 + ANSWER_S)
+        assert isinstance(told, RunTold)
+        self._reported = status.ended
+        return told
+
+    async def finish(self) -> RunTold:
+        return await self.report(RunStatus.FINISHED)
+
+    async def fail(self) -> RunTold:
+        return await self.report(RunStatus.FAILED)
+
+    def step(self, lease: "Lease", step: str, *, task: str | None = None) -> "Step":
+        """A step of this run's task (default: the run's own name); its key is stable over attempts."""
+        return Step(lease, task or self.run, step)
+
+
+class Lease:
+    """A leased profile. `revision` is the last one seen; acts use it unless told otherwise."""
+
+    def __init__(self, run: Run, profile: str, view: LeaseView, reattached: bool, generation: int) -> None:
+        self.run, self.profile = run, profile
+        self.id = view.lease
+        self.next_sequence = view.next_sequence
+        self.expires_in_s = view.expires_in_s
+        self.reattached, self.generation = reattached, generation
+        self.revision: str | None = None
+
+    def __repr__(self) -> str:
+        return f"<Lease {self.profile} of {self.run.run}: {self.id} next {self.next_sequence}>"
+
+    async def navigate(self, url: str, *, tab: str = "main", timeout_s: float = 20.0) -> PageView:
+        """Open a URL of an allowed origin. Raises `url_disallowed`, `navigation_failed`, `op_timeout`."""
+        told = await self._tell(lambda answer: Go(self.profile, url, tab, timeout_s, answer), timeout_s)
+        assert isinstance(told, Navigated)
+        self._heard(told, told.page.revision)
+        return told.page
+
+    async def observe(self, *, tab: str = "main", timeout_s: float = 10.0) -> Observation:
+        """Read the page: at most 256 KiB of text and 256 elements, truthful about what is left out."""
+        told = await self._tell(lambda answer: See(self.profile, tab, timeout_s, answer), timeout_s)
+        assert isinstance(told, Observed)
+        self._heard(told, told.page.revision)
+        return told.page
+
+    async def act(
+        self,
+        action: AnyAction,
+        *,
+        revision: str | None = None,
+        tab: str = "main",
+        match: Match = "target",
+        step: Commit | None = None,
+        timeout_s: float = 30.0,
+    ) -> Acted:
+        """One input, at most once. Refusals that come before it keep the sequence; see OutcomeUnknown."""
+        seen = revision or self.revision
+        if seen is None:
+            raise error_of(problem(Code.PAGE_CHANGED, "Observe the page before you act on it."))
+        told = await self._tell(
+            lambda answer: Do(self.profile, action, seen, tab, match, step, timeout_s, answer),
+            timeout_s + 10.0,
+            silence=_silent_act(),
+        )
+        assert isinstance(told, Acted)
+        self._heard(told, told.page.revision if told.page is not None else None)
+        return told
+
+    async def close(self, *, discard: bool = False, timeout_s: float = 20.0) -> Receipt:
+        """Seal the profile's state and end the lease; safe to repeat: the same receipt."""
+        told = await self._tell(lambda answer: End(self.profile, discard, timeout_s, answer), timeout_s)
+        assert isinstance(told, Closed)
+        return told.receipt
+
+    async def _tell(
+        self,
+        make: Callable[[Callable[[object], None]], object],
+        timeout_s: float,
+        *,
+        silence: Problem | None = None,
+    ) -> object:
+        # A read may be asked twice, of an owner that is found in between: all within one deadline and a margin.
+        return await self.run.tell(make, timeout_s + 2 * ANSWER_S, silence=silence)
+
+    def _heard(self, reply: Reply, revision: str | None) -> None:
+        self.revision = revision or self.revision
+        if reply.lease is not None:
+            self.next_sequence = reply.lease.next_sequence
+            self.expires_in_s = reply.lease.expires_in_s
+
+
+Lookup = Callable[[str], Awaitable[str | None]]
+"""Looks a request key up in the outside world: evidence when the effect is there, None when it is not."""
+
+
+class Step:
+    """An idempotent unit of work whose commit carries the request key (contract, Steps)."""
+
+    def __init__(self, lease: Lease, task: str, step: str) -> None:
+        self.lease, self.task, self.step = lease, task, step
+        self.request_key = request_key(task, step)
+
+    async def state(self) -> StepState | None:
+        """What is on record; None when the commit was never tried."""
+        told = await self.lease.run.client.outcome(self.lease.profile, key=self.request_key)
+        return told.step if told is not None else None
+
+    async def act(self, action: AnyAction, *, timeout_s: float = 30.0) -> Acted:
+        """An act of the step that is not its commit."""
+        return await self.lease.act(action, step=Commit(task=self.task, step=self.step), timeout_s=timeout_s)
+
+    async def commit(self, action: AnyAction, *, timeout_s: float = 30.0) -> Acted:
+        """The act that may have the business effect. Tried again, it gets the recorded answer, not a second click."""
+        commit = Commit(task=self.task, step=self.step, request_key=self.request_key)
+        return await self.lease.act(action, step=commit, timeout_s=timeout_s)
+
+    async def reconcile(self, lookup: Lookup, *, by: str, timeout_s: float = 120.0) -> StepState:
+        """Look until a verdict counts, or the time is over. Never repeats anything itself."""
+        return await reconcile(
+            self.lease.run.client, self.lease.profile, self.request_key, lookup, by=by, timeout_s=timeout_s
+        )
+
+
+async def reconcile(
+    client: Client, profile: str, key: str, lookup: Lookup, *, by: str, timeout_s: float = 120.0
+) -> StepState:
+    """Settle a step whose outcome is not a fact: look up by its key, put the verdict on record (contract, Steps)."""
+    clock = BootClock()
+    until_ms = clock.now_ms() + round(timeout_s * 1000)
+    while True:
+        told = await client.outcome(profile, key=key)
+        if told is None:
+            raise error_of(problem(Code.NO_RECORD, "There is no commit with this key on record: look outside."))
+        assert told.step is not None
+        if told.step not in (StepState.UNKNOWN, StepState.DISPATCHED):
+            return told.step
+        # The look-up is sent after this answer was: its time on the owner's clock is at least that.
+        looked_up_ms = told.clock_ms
+        found = await lookup(key)
+        answer = await client.reconcile(
+            profile,
+            key,
+            "succeeded" if found is not None else "not_sent",
+            evidence=found or "the look-up by request key found nothing",
+            by=by,
+            looked_up_ms=looked_up_ms,
+        )
+        if answer.counted or answer.step not in (StepState.UNKNOWN, StepState.DISPATCHED):
+            return answer.step
+        wait_s = max(0.1, answer.retry_after_s or 1.0)
+        if clock.now_ms() + wait_s * 1000 > until_ms:
+            return answer.step
+        await clock.wait(wait_s)
