@@ -135,10 +135,11 @@ async def dispatch(tab: Tab, action: AnyAction, target: Target, deadline_ms: int
     sent. From the first event on, only an acknowledgement of a browser that lives on makes it `Sent`."""
     given = target.token
     assert isinstance(given, Aim)
-    away = tab.door.away
-    if away is not None:
-        return NotSent("The connection to the browser had ended before.")
     sent_ms = boot_ms()
+    if tab.door.away is not None:
+        return NotSent("The connection to the browser had ended before.")
+    if deadline_ms <= sent_ms:
+        return NotSent("The deadline had passed before.")
     begun = await _begin(tab, action, given, deadline_ms)
     if isinstance(begun, (NotSent, Away)):
         return begun
@@ -147,7 +148,7 @@ async def dispatch(tab: Tab, action: AnyAction, target: Target, deadline_ms: int
         answers = await asyncio.gather(*(tab.through(each, deadline_ms) for each in inputs))
         for answer in answers:
             if isinstance(answer, (Away, Failed)):
-                return tab.door.away or Away.SILENT
+                return tab.door.silence()
     page = await _finish(tab, action, given, deadline_ms)
     if isinstance(page, NotSent):
         return page
@@ -221,6 +222,8 @@ async def _finish(tab: Tab, action: AnyAction, aim: Aim, deadline_ms: int) -> Ob
                 tab.notices.add("another element moved under the pointer; the press was stopped")
             case "not_taken":
                 tab.notices.add("the element did not take the state that was asked for")
+            case _:
+                pass
     if tab.is_loading or not isinstance(found, Reading):
         await tab.until(lambda: not tab.is_loading, until_ms)
         if tab.is_leaving:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from playwright.async_api import Browser, BrowserContext, Playwright
 
+from lessor.browser.cdp import Cdp
 from lessor.browser.door import Door, Failed
 from lessor.browser.guard import Guard
 from lessor.browser.origins import Origins
@@ -33,7 +34,7 @@ async def connect(
     cdp = await door.through(browser.new_browser_cdp_session(), deadline_ms)
     if isinstance(cdp, (Failed, Away)):
         return cdp
-    guard = Guard(cdp, origins, door, strict=strict)
+    guard = Guard(Cdp(cdp), origins, door, strict=strict)
     refused = await guard.stand(deadline_ms)
     if refused is not None:
         return refused

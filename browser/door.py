@@ -15,6 +15,7 @@ from lessor.browser.keeper.linux import boot_ms
 from lessor.ports import Away
 
 T = TypeVar("T")
+ENDING = ("has been closed", "Target closed", "Connection closed")  # the last when the driver died
 CLOSING_S_MAX = 0.2  # an error of a dying connection may come before the news that it died
 
 
@@ -37,6 +38,10 @@ class Door:
         """Why nothing passes any more; None while the door is open."""
         return self._shut.result() if self._shut.done() else None
 
+    def silence(self) -> Away:
+        """What to say when nothing came back."""
+        return self.away or Away.SILENT
+
     def shut(self, why: Away) -> None:
         if not self._shut.done():
             self._shut.set_result(why)
@@ -48,21 +53,22 @@ class Door:
         `unless` happens."""
         if self._shut.done() or deadline_ms <= boot_ms():
             work.close()
-            return self.away or Away.SILENT
+            return self.silence()
         task = self.start(work)
         timeout_s = max(0.0, (deadline_ms - boot_ms()) / 1000)
         await _first(task, self._shut, *(() if unless is None else (unless,)), timeout_s=timeout_s)
         if not task.done():
             is_off = unless is not None and unless.done()
-            return self.away or (Failed("crashed") if is_off else Away.SILENT)
+            return Failed("crashed") if is_off and self.away is None else self.silence()
         error = task.exception()
         if error is None:
             return task.result()
-        if not isinstance(error, Error):
+        text = error.message if isinstance(error, Error) else str(error)
+        if not isinstance(error, Error) and "Connection closed" not in text:
             raise error
-        if "has been closed" in error.message or "Target closed" in error.message:
+        if any(words in text for words in ENDING):
             await _first(self._shut, timeout_s=CLOSING_S_MAX)
-        return self.away or Failed(error.message)
+        return self.away or Failed(text)
 
     def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Begin something that nobody needs to wait for."""

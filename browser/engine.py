@@ -7,11 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from playwright.async_api import Page, Playwright, StorageState, async_playwright
+from playwright.async_api import Page, StorageState
 
-from lessor.browser import state
+from lessor.browser import driver, state
+from lessor.browser.cdp import Cdp, target_of
 from lessor.browser.connection import Connection, connect
 from lessor.browser.door import Failed
+from lessor.browser.driver import Driver
 from lessor.browser.find import find_chromium
 from lessor.browser.keeper import client
 from lessor.browser.keeper.client import Admitted, Gone, Keeper, KeeperFailed, KeeperSpec
@@ -26,7 +28,6 @@ from lessor.errors import Code, Problem, problem
 from lessor.ports import Away, BrowserSpec
 
 START_MS_MAX = 10_000
-DRIVER_S_MAX = 10.0
 WARM_MARGIN_S = 15.0
 NOT_STARTED = problem(Code.ENDPOINT_UNREACHABLE, "The browser did not start: acquire again.")
 
@@ -58,7 +59,7 @@ class Engine:
         self._pool = Pool(self._launch_warm, settings.warm_max, settings.warm_s)
         self._opening = asyncio.Lock()
         self._secret: str | None = None
-        self._playwright: Playwright | None = None
+        self._driver: Driver | None = None
         self._sessions: set[LiveSession] = set()
 
     def __repr__(self) -> str:
@@ -115,27 +116,37 @@ class Engine:
         await self._open()
         return await asyncio.to_thread(self._live.gone_ms, instance)
 
+    async def warmed(self) -> None:
+        """Wait until the browser that is being warmed, if any, is ready."""
+        await self._pool.filled()
+
     async def close(self) -> None:
         """Let go of live browsers, end warm ones and the driver."""
         await self._pool.end()
         await asyncio.gather(*(session.leave() for session in self._sessions))
         self._sessions.clear()
-        if self._playwright is not None:
-            stopping = asyncio.ensure_future(self._playwright.stop())
-            await asyncio.wait({stopping}, timeout=DRIVER_S_MAX)
-            self._playwright = None
+        if self._driver is not None:
+            await self._driver.stop()
+            self._driver = None
 
-    async def _open(self) -> Playwright:
-        """Directories, swept, and the driver; once."""
+    async def _open(self) -> Driver | None:
+        """Directories, swept, and the driver; once, the driver again when it died. None: it does not start."""
         async with self._opening:
             if self._secret is None:
                 self._secret = await asyncio.to_thread(self._live.open)
-            if self._playwright is None:
-                self._playwright = await async_playwright().start()
-            return self._playwright
+            if self._driver is None or self._driver.gone.done():
+                self._driver = await driver.start()
+                if self._driver is not None:
+                    self._driver.gone.add_done_callback(lambda _: self._driver_died())
+            return self._driver
+
+    def _driver_died(self) -> None:
+        for session in tuple(self._sessions):
+            session.ended()
 
     async def _keeper(self, spec: BrowserSpec) -> Keeper | Problem:
-        await self._open()
+        if await self._open() is None:
+            return problem(Code.SETUP_FAILED, "The Playwright driver does not start: reinstall lessor[host].")
         keeper = self._pool.take()
         if keeper is not None:
             await asyncio.to_thread(self._live.name, keeper.directory, spec.instance)
@@ -169,14 +180,15 @@ class Engine:
     async def _connect(self, spec: BrowserSpec, keeper: Keeper, deadline_ms: int) -> Connection | Failed | Away:
         """Admission, then the connection. A page that is stuck in its predecessor's input is not taken over."""
         assert self._secret is not None
-        assert self._playwright is not None
+        if self._driver is None:
+            return Away.GONE
         admitted = await keeper.admit(spec.epoch, self._secret, spec.until_ms)
         if not isinstance(admitted, Admitted):
             return Failed(admitted.reason)
         if not admitted.is_drained:
             return Failed("not drained")
         origins = Origins(spec.origins)
-        return await connect(self._playwright, admitted.ws_url, origins, deadline_ms, strict=spec.strict)
+        return await connect(self._driver.playwright, admitted.ws_url, origins, deadline_ms, strict=spec.strict)
 
     async def _furnish(
         self,
@@ -225,13 +237,14 @@ class Engine:
 
 async def _page_of(connection: Connection, target: str | None, deadline_ms: int) -> Page | None:
     """The page with that target id; order and openers are not to be relied on after a takeover."""
+    door = connection.door
     for page in connection.context.pages:
-        cdp = await connection.door.through(connection.context.new_cdp_session(page), deadline_ms)
-        if isinstance(cdp, (Failed, Away)):
+        opened = await door.through(connection.context.new_cdp_session(page), deadline_ms)
+        if isinstance(opened, (Failed, Away)):
             continue
-        info = await connection.door.through(cdp.send("Target.getTargetInfo"), deadline_ms)
-        if not isinstance(info, (Failed, Away)) and target in (None, info["targetInfo"]["targetId"]):
-            connection.door.start(cdp.detach())
+        cdp = Cdp(opened)
+        found = await door.through(target_of(cdp), deadline_ms)
+        door.start(door.through(cdp.detach(), deadline_ms))
+        if isinstance(found, str) and target in (None, found):
             return page
-        connection.door.start(cdp.detach())
     return None

@@ -7,8 +7,7 @@ on to the egress process, which is closed by then."""
 from collections import OrderedDict
 from typing import Any
 
-from playwright.async_api import CDPSession
-
+from lessor.browser.cdp import Cdp
 from lessor.browser.door import Door, Failed
 from lessor.browser.keeper.linux import boot_ms
 from lessor.browser.origins import Origins
@@ -21,7 +20,7 @@ VERDICT_MS_MAX = 5000
 class Guard:
     """`strict`: what the documents load is held to the same origins."""
 
-    def __init__(self, cdp: CDPSession, origins: Origins, door: Door, *, strict: bool) -> None:
+    def __init__(self, cdp: Cdp, origins: Origins, door: Door, *, strict: bool) -> None:
         self.origins = origins
         self._cdp = cdp
         self._door = door

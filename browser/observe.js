@@ -9,7 +9,7 @@ globalThis.lessor ??= (() => {
   const VALUE_BYTES_MAX = 256;
   const ATTRIBUTE_CHARS_MAX = 2 << 20; // of all listed elements: the protocol returns them whether wanted or not
   const READ_MS_MAX = 1500;
-  const CHUNK_NODES_MAX = 2000;
+  const CHUNK_NODES_MAX = 20000;
   const CONTROLS_MAX = 1000;
 
   const INTERACTIVE = [
@@ -97,7 +97,8 @@ globalThis.lessor ??= (() => {
   function isShown(element) {
     if (!element.checkVisibility({ visibilityProperty: true, opacityProperty: !isChoice(element) })) return false;
     if (element.closest("[inert]")) return false;
-    const box = boxOf(element);
+    const whole = element.getBoundingClientRect();
+    const box = whole.width * whole.height > 0 ? whole : boxOf(element);
     return box !== null && box.right + scrollX > 0 && box.bottom + scrollY > 0;
   }
 

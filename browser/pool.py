@@ -44,12 +44,16 @@ class Pool:
         if len(self._warm) < self._warm_max and (self._filling is None or self._filling.done()):
             self._filling = asyncio.create_task(self._fill())
 
+    async def filled(self) -> None:
+        """Wait for a start under way."""
+        if self._filling is not None:
+            await asyncio.wait({self._filling})
+
     async def end(self) -> None:
         """End every warm browser."""
         if self._timer is not None:
             self._timer.cancel()
-        if self._filling is not None:
-            await asyncio.wait({self._filling})
+        await self.filled()
         self._cool()
         if self._ending:
             await asyncio.wait(self._ending)

@@ -8,8 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from playwright.async_api import BrowserContext, CDPSession, Dialog, Page
+from playwright.async_api import BrowserContext, Dialog, Page
 
+from lessor.browser.cdp import Cdp, target_of
 from lessor.browser.door import Door, Failed
 from lessor.browser.notices import Notices
 from lessor.browser.views import Memory, Reading, reading
@@ -47,7 +48,7 @@ class World:
 class Tab:
     """Belongs to one connection and the event loop."""
 
-    def __init__(self, page: Page, cdp: CDPSession, door: Door, target: str) -> None:
+    def __init__(self, page: Page, cdp: Cdp, door: Door, target: str) -> None:
         self.page = page
         self.cdp = cdp
         self.door = door
@@ -132,7 +133,7 @@ class Tab:
     async def world(self, deadline_ms: int) -> World | Away:
         """The present document's; waits for the next document while one is on its way."""
         await self.until(lambda: self._world is not None or self.is_crashed, deadline_ms)
-        return self._world or self.door.away or Away.SILENT
+        return self._world or self.door.silence()
 
     def on_context(self, event: dict[str, Any]) -> None:
         context = event["context"]
@@ -183,13 +184,14 @@ class Tab:
 
 async def attach(context: BrowserContext, page: Page, door: Door, deadline_ms: int) -> Tab | Failed | Away:
     """Open the tab's session and put the isolated world into its present and all later documents."""
-    cdp = await door.through(context.new_cdp_session(page), deadline_ms)
-    if isinstance(cdp, (Failed, Away)):
-        return cdp
-    info = await door.through(cdp.send("Target.getTargetInfo"), deadline_ms)
-    if isinstance(info, (Failed, Away)):
-        return info
-    tab = Tab(page, cdp, door, info["targetInfo"]["targetId"])
+    opened = await door.through(context.new_cdp_session(page), deadline_ms)
+    if isinstance(opened, (Failed, Away)):
+        return opened
+    cdp = Cdp(opened)
+    target = await door.through(target_of(cdp), deadline_ms)
+    if isinstance(target, (Failed, Away)):
+        return target
+    tab = Tab(page, cdp, door, target)
     cdp.on("Runtime.executionContextCreated", tab.on_context)
     cdp.on("Runtime.executionContextsCleared", tab.on_contexts_cleared)
     cdp.on("Page.frameStartedNavigating", tab.on_loading)

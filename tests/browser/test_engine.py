@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import os
 import signal
@@ -25,12 +26,20 @@ from tests.support.web import Web
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 FORM = """<form action=/done><label>Name <input name=n></label><button>Send</button></form>
-    <p id=clock>0</p><script>count = 0; setInterval(() => { clock.textContent = ++count; fetch('/tick') }, 20)</script>"""
+    <p id=clock>0</p><script>count = 0; setInterval(() => { clock.textContent = ++count; fetch('/tick') }, 20)
+    </script>"""
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def is_driver(pid: int) -> bool:
+    return b"run-driver" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 def again(spec: BrowserSpec, session: LiveSession, epoch: int) -> BrowserSpec:
-    changes = {"epoch": epoch, "target": session.target, "until_ms": soon(30_000)}
-    return BrowserSpec(**{**{name: getattr(spec, name) for name in BrowserSpec.__slots__}, **changes})
+    return dataclasses.replace(spec, epoch=epoch, target=session.target, until_ms=soon(30_000))
 
 
 async def find(rig: Rig, spec: BrowserSpec) -> LiveSession:
@@ -140,7 +149,7 @@ async def test_a_page_that_is_gone_is_not_found_and_its_browser_ends(rig: Rig, w
     session = await rig.start(first, spec)
     await first.close()
     engine = rig.engine()
-    lost = BrowserSpec(**{**{name: getattr(spec, name) for name in BrowserSpec.__slots__}, "epoch": 2, "target": "X"})
+    lost = dataclasses.replace(spec, epoch=2, target="X")
     assert await engine.find(lost, lambda: None) is None
     assert await engine.confirm_gone(session.instance) is not None
     assert await engine.find(lost, lambda: None) is None
@@ -161,6 +170,23 @@ async def test_b09_a_browser_that_dies_says_so_once(rig: Rig, web: Web) -> None:
     assert await rig.engines[0].confirm_gone(spec.instance) is not None
 
 
+async def test_f01_a_killed_driver_is_noticed_and_started_again(rig: Rig, web: Web) -> None:
+    web.pages["/page"] = "page"
+    engine = rig.engine()
+    before = set(children(os.getpid()))
+    died = asyncio.Event()
+    session = await engine.start(rig.spec(web.origin), died.set)
+    assert isinstance(session, LiveSession)
+    rig.sessions.append(session)
+    [pid] = [pid for pid in set(children(os.getpid())) - before if is_driver(pid)]
+    os.kill(pid, signal.SIGKILL)
+    await asyncio.wait_for(died.wait(), 2)
+    assert await session.observe("main", soon()) is Away.GONE
+    assert await session.kill() is not None
+    next_one = await rig.start(engine, rig.spec(web.origin))
+    assert (await go(next_one, f"{web.origin}/page")).text == "page"
+
+
 async def test_a_start_that_fails_leaves_nothing(rig: Rig, web: Web) -> None:
     engine = rig.engine()
     late = await engine.start(rig.spec(web.origin, until_ms=boot_ms() - 1), lambda: None)
@@ -173,8 +199,7 @@ async def test_a_browser_is_kept_warm_after_a_close_and_taken_by_the_next_start(
     engine = rig.engine(warm_max=1)
     first = await rig.start(engine, rig.spec(web.origin))
     await first.kill()
-    while "1 of 1" not in repr(engine):
-        await asyncio.sleep(0)
+    await engine.warmed()
     [warm] = (rig.root / "live" / "b").iterdir()
     spec = rig.spec(web.origin)
     second = await rig.start(engine, spec)
@@ -187,6 +212,7 @@ async def test_a_browser_is_kept_warm_after_a_close_and_taken_by_the_next_start(
     assert not [path for path in (rig.root / "live" / "b").iterdir() if (path / "control.sock").exists()]
 
 
+REPO = str(Path(__file__).parents[2])
 HOST = """
 import asyncio, json, sys
 from tests.support.engines import Rig, go
@@ -204,20 +230,19 @@ asyncio.run(main())
 
 async def test_f01_a_killed_host_leaves_no_driver_and_its_page_can_be_found(rig: Rig, web: Web) -> None:
     web.pages["/form"] = FORM
-    repo = Path(__file__).parents[2]
     command = [sys.executable, "-c", HOST, str(rig.root), web.origin]
-    host = subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(repo)})
+    host = await asyncio.create_subprocess_exec(
+        *command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": REPO}
+    )
     assert host.stdout is not None
-    said = json.loads(await asyncio.to_thread(host.stdout.readline))
-    children = Path(f"/proc/{host.pid}/task/{host.pid}/children").read_text().split()
+    said = json.loads(await host.stdout.readline())
     record = state.read(str(rig.root / "live" / "b" / "inst"))
     assert record is not None
-    drivers = [int(pid) for pid in children if int(pid) != record["keeper"]]
+    drivers = [pid for pid in children(host.pid) if pid != record["keeper"]]
     assert len(drivers) == 1
     host.kill()
-    host.wait()
+    await host.wait()
     await exited(drivers[0])
     assert tree.is_alive(record["keeper"], record["keeper_start"])
-    host.stdout.close()
     found = await find(rig, rig.spec(web.origin, instance="inst", epoch=2, target=said["target"]))
     assert (await look(found)).url == f"{web.origin}/form"

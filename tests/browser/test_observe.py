@@ -19,9 +19,17 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_b18_hidden_controls_are_left_out(session: LiveSession, web: Web) -> None:
-    hides = ("display:none", "visibility:hidden", "opacity:0", "position:absolute;left:-9999px", "width:0;padding:0;border:0;overflow:hidden")
+    hides = (
+        "display:none",
+        "visibility:hidden",
+        "opacity:0",
+        "position:absolute;left:-9999px",
+        "width:0;padding:0;border:0;overflow:hidden",
+    )
     hidden = "".join(f'<button style="{hides[n % 5]}">hidden {n}</button>' for n in range(300))
-    web.pages["/many"] = hidden + "".join(f"<button>seen {n}</button>" for n in range(5)) + "<input type=hidden value=x>"
+    web.pages["/many"] = (
+        hidden + "".join(f"<button>seen {n}</button>" for n in range(5)) + "<input type=hidden value=x>"
+    )
     page = await go(session, f"{web.origin}/many")
     assert [element.name for element in page.elements] == [f"seen {n}" for n in range(5)]
     assert (page.total, page.truncated) == (5, False)
@@ -149,8 +157,7 @@ async def test_b01_a_wedged_page_is_silent_by_the_deadline(rig: Rig, web: Web) -
 
 async def test_cancel_stops_a_read(session: LiveSession, web: Web) -> None:
     reading = asyncio.create_task(session.navigate("main", f"{web.origin}/hold", soon()))
-    while "/hold" not in web.paths():
-        await asyncio.sleep(0)
+    assert await asyncio.to_thread(web.held.wait, 5)
     await session.cancel()
     stopped = await reading
     web.release.set()

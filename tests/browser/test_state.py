@@ -18,7 +18,9 @@ from lessor.ports import Away, SealedState
 from tests.support.engines import Rig, go, look, named, script, soon
 from tests.support.web import Web
 
-WHOSE = Whose(tenant="t", profile="p", principal="ann", provider="chromium", origins=("https://a.example",), generation=3)
+WHOSE = Whose(
+    tenant="t", profile="p", principal="ann", provider="chromium", origins=("https://a.example",), generation=3
+)
 
 
 @pytest.fixture

@@ -12,12 +12,15 @@ from urllib.parse import urlsplit
 
 class Web:
     """`pages` maps a path to HTML, or to `(status, headers, body)`. Every request is in `log` as
-    `(method, host:port, path)` before it is answered; `/hold` answers when `release` is set."""
+    `(method, host:port, path)` before it is answered; `/hold` sets `held` and answers when `release` is set."""
 
     def __init__(self, **pages: str) -> None:
-        self.pages: dict[str, str | tuple[int, dict[str, str], str]] = {f"/{name}": html for name, html in pages.items()}
+        self.pages: dict[str, str | tuple[int, dict[str, str], str]] = {
+            f"/{name}": html for name, html in pages.items()
+        }
         self.log: list[tuple[str, str, str]] = []
         self.bodies: list[str] = []
+        self.held = threading.Event()
         self.release = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
@@ -62,13 +65,14 @@ def _handler(web: Web) -> Callable[..., BaseHTTPRequestHandler]:
             if parts.path == "/to":
                 self._answer(302, {"location": parts.query}, "")
             elif parts.path == "/hold":
+                web.held.set()
                 web.release.wait(10)
                 self._answer(200, {}, "held")
             else:
                 page = web.pages.get(parts.path, (404, {}, "not here"))
                 self._answer(*((200, {}, page) if isinstance(page, str) else page))
 
-        do_POST = do_GET
+        do_POST = do_GET  # noqa: N815 - the base class looks for that name
 
         def _answer(self, status: int, headers: dict[str, str], body: str) -> None:
             self.send_response(status)
