@@ -64,6 +64,7 @@ class Came(Moment, frozen=True, kw_only=True, tag="came"):
     profile: str
     verb: str
     body: msgspec.Raw
+    host: str = ""
 
     @property
     def request(self) -> ProfileRequest:

@@ -74,9 +74,9 @@ class Network:
         return self.scheduler.random.choice(doors) if doors else None
 
     def forward(self, host: str, subject: str, body: bytes, respond: Respond, hops: int) -> None:
-        for door in self.doors:
-            if door.host == host and door.is_reachable:
-                self.scheduler.at(0.001, lambda: door.arrives(subject, body, respond, hops))
+        door = next((door for door in self.doors if door.host == host and door.is_reachable), None)
+        if door is not None:
+            self.scheduler.at(0.001, lambda: door.arrives(subject, body, respond, hops))
 
 
 class Gateway:
@@ -148,6 +148,7 @@ class Gateway:
                         profile=str(key),
                         verb=verb,
                         body=msgspec.Raw(body),
+                        host=self.host,
                     )
                 )
 

@@ -107,8 +107,11 @@ class SimulatedWorker:
     def _failed(self, failed: ChildFailed) -> None:
         """A run's actor broke. When it was the supervisor, the whole process is started again."""
         if failed.name.startswith("worker ") and self.process is not None:
-            self.kill()
-            self.world.scheduler.at(0.5, self._again)
+            self.world.scheduler.at(0, self._killed)
+
+    def _killed(self) -> None:
+        self.kill()
+        self.world.scheduler.at(0.5, self._again)
 
     def _again(self) -> None:
         if not self.is_up:
@@ -134,6 +137,11 @@ class SimulatedWorker:
                 job.worker = None
 
     # -- for scripts
+
+    def bid(self, message: object) -> None:
+        """Tell the supervisor, if it lives."""
+        if self._supervisor.is_alive():
+            self._supervisor.tell(message)
 
     async def create(self, profile: str, settle_s: float) -> None:
         while True:
@@ -161,7 +169,7 @@ class Script:
 
     async def go(self) -> None:
         slot = Slot(self._loop)
-        self.worker._supervisor.tell(Begin(self.job.run, self.job.attempt, slot.set))
+        self.worker.bid(Begin(self.job.run, self.job.attempt, slot.set))
         ref = await slot.get(5)
         if not isinstance(ref, pykka.ActorRef):
             return
@@ -176,7 +184,7 @@ class Script:
                 await self._pause(0.05, self.world.think_s)
             await self._finish()
         finally:
-            self.worker._supervisor.tell(Forget(ref))
+            self.worker.bid(Forget(ref))
 
     async def _pause(self, least_s: float, most_s: float) -> None:
         await asyncio.sleep(self._draw.uniform(least_s, most_s))
@@ -378,4 +386,4 @@ class Script:
 
 
 def stop(worker: SimulatedWorker) -> None:
-    worker._supervisor.tell(Stop())
+    worker.bid(Stop())
