@@ -1,19 +1,22 @@
-"""Names and ids. What a name may look like is decided here, once."""
+"""Names and ids. What a name may look like is decided here, once.
+
+Patterns end in `\\Z`: `$` would let a trailing newline through, into a NATS subject.
+"""
 
 import hashlib
 from typing import Annotated
 
 import msgspec
 
-Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
+Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}\Z")]
 """Tenant, principal, profile, run, host, worker, tab: one NATS subject token."""
 
-Id = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+Id = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{1,64}\Z")]
 """Opaque ids made by one side: request, lease, holder, instance, nonce."""
 
 StepId = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
-RequestKey = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
-Origin = Annotated[str, msgspec.Meta(pattern=r"^https?://[a-z0-9.\-\[\]:]{1,255}$")]
+RequestKey = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
+Origin = Annotated[str, msgspec.Meta(pattern=r"^https?://[a-z0-9.\-\[\]:]{1,255}\Z")]
 Url = Annotated[str, msgspec.Meta(min_length=1, max_length=8192)]
 
 Claim = Annotated[int, msgspec.Meta(ge=1, le=2**53)]

@@ -40,9 +40,18 @@ def decode_request(body: bytes, kind: type[T]) -> T | Problem:
     try:
         return decode(body or b"{}", kind)
     except msgspec.ValidationError as error:
-        return problem(Code.INVALID_REQUEST, f"Mend the request and send it again: {error}.")
+        return problem(Code.INVALID_REQUEST, f"Mend the request and send it again: {_without_payload(str(error))}.")
     except (msgspec.DecodeError, RecursionError):
         return problem(Code.INVALID_REQUEST, "The request is not valid JSON: send one JSON object.")
+
+
+def _without_payload(said: str) -> str:
+    """What msgspec found wrong and where, without the sender's own words."""
+    if said.startswith("Object contains unknown field"):
+        return "it has a field that is not known"
+    if said.startswith("Invalid"):
+        return f"invalid value at {said.rpartition(' - at ')[2]}"
+    return said
 
 
 def decode_reply(body: bytes) -> AnyReply | Problem:

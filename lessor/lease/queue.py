@@ -67,7 +67,9 @@ def wake(desk: Desk) -> tuple[Desk, tuple[Again, ...]]:
 
 
 def forget(desk: Desk, now: Now) -> Desk:
-    return replace(desk, queue=tuple(place for place in desk.queue if place.kept_until_ms > now.ms))
+    """Drop the places nobody polls for any more; a poll in hand is answered first, however late."""
+    kept = tuple(place for place in desk.queue if place.asked is not None or place.kept_until_ms > now.ms)
+    return replace(desk, queue=kept)
 
 
 def give_up(ledger: Ledger, desk: Desk, acquire: Acquire) -> tuple[Desk, tuple[Again, ...]]:

@@ -114,3 +114,13 @@ def test_place_that_lapses_on_a_free_profile_wakes_the_next() -> None:
     assert owner.reply(slot) is None
     owner.wait(2)
     assert isinstance(owner.reply(slot), Granted)
+
+
+def test_poll_in_hand_is_answered_however_late_the_store_was() -> None:
+    owner, holder = held("r2", "r3")
+    slot = Worker(owner, "r2").poll(wait_s=0.1)
+    owner.append_ms = 20_000
+    holder.act()
+    Worker(owner, "r3").acquire()
+    owner.wait(0)
+    assert code(owner.reply(slot)) is Code.PROFILE_BUSY

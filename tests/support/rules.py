@@ -92,6 +92,8 @@ class Owner:
     host: str = "host-1"
     create: bool = True
     keeper_ms: int = 24 * 60 * MINUTE_MS
+    append_ms: int = 0
+    """How long an append takes to be acknowledged; nothing is decided meanwhile."""
     ledger: Ledger = field(default_factory=Ledger)
     entries: list[tuple[int, Entry]] = field(default_factory=list[tuple[int, Entry]])
     history: History = field(default_factory=list)
@@ -196,6 +198,7 @@ class Owner:
     def _append(self, records: tuple[AnyRecord, ...]) -> None:
         self.last += 1
         entry = Entry(epoch=self.desk.epoch, nonce=self.id("nonce"), boot=self.boot, at_ms=self.now_ms, records=records)
+        self.now_ms += self.append_ms
         fold(self.ledger, self.last, entry)
         self.entries.append((self.last, entry))
         self.history.append(Wrote(self.now_ms, self.last, entry))
