@@ -135,6 +135,17 @@ def test_a_profile_in_use_is_told_with_holder_and_place(person: Person) -> None:
     assert (status["holder"]["run"], status["queue"]) == (person.run, ["other"])
 
 
+def test_an_interrupted_call_ends_in_a_line(person: Person) -> None:
+    """Exit code 130 and no traceback; its place in the queue lapses."""
+    person.told("acquire")
+    with person.town.started("acquire", person.profile, "--run", "hasty") as waiting:
+        until(lambda: "hasty" in person.town.call("status", person.profile).out)
+        waiting.process.send_signal(signal.SIGINT)
+        assert waiting.ended(5) == 130
+    assert "lessor: interrupted: " in person.town.said()
+    assert "Traceback" not in person.town.said()
+
+
 def test_a_run_that_another_worker_took_is_fenced(person: Person) -> None:
     """Without its file a person is another worker; the first one's calls do nothing any more (contract 1, 7)."""
     person.at_the_shop()
