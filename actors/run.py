@@ -209,7 +209,7 @@ class RunActor(Process):
             self._answer(take, heard if isinstance(heard, RunTold) else as_problem(heard))
 
         subject = self._talk.to.run(self._run_name, "take")
-        self.perform(lambda: self._talk.line.ask(subject, request, 10.0), taken)
+        self.perform(lambda: self._talk.patiently(subject, request, 10.0), taken)
 
     def _report(self, report: Report) -> None:
         held = [desk.hold for desk in self._desks.values() if desk.hold is not None]
@@ -225,7 +225,7 @@ class RunActor(Process):
             if claim is None:
                 return problem(Code.INVALID_REQUEST, "Take the run before you report on it.")
             request = ReportRun(id=self._talk.fresh(), claim=claim, status=report.status)
-            return await self._talk.line.ask(self._talk.to.run(self._run_name, "report"), request, 10.0)
+            return await self._talk.patiently(self._talk.to.run(self._run_name, "report"), request, 10.0)
 
         self.perform(write, lambda heard: self._answer(report, heard if isinstance(heard, RunTold) else as_problem(heard)))
 

@@ -16,14 +16,17 @@ from lessor.messages.reply import (
     LeaseView,
     OutcomeTold,
     Refused,
+    Reply,
     RunTold,
 )
-from lessor.messages.request import Acquire, Act, AskOutcome, Close, Navigate, Observe
+from lessor.messages.request import Acquire, Act, AskOutcome, Close, Navigate, Observe, Request
 from lessor.ports import Addresses, Line, Pacer, Silence
 from lessor.trust import Conclusion, Heard, after_act, after_read, drops_lease
 
 ASK_S_MAX = 10.0
 """How long an act's outcome is asked for after the act itself had no answer."""
+POLL_S_MAX = 5.0
+"""How long one question to any host may go unanswered: a paused host takes its share of them for a while."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ class Talk:
             left_s = (until_ms - self.clock.now_ms()) / 1000
             if left_s <= 0 and last is not None:
                 return Result(last, None)
-            budget_s = min(10.0, max(0.5, left_s))
+            budget_s = min(POLL_S_MAX, max(0.5, left_s))
             asked = _poll(request, self.fresh(), left_s, budget_s)
             heard = await self.line.ask(self.to.profile(profile, "acquire"), asked, budget_s + 1.0)
             match heard:
@@ -98,6 +101,17 @@ class Talk:
                     return Result(heard, None)
                 case _:
                     return Result(strange(heard), None)
+
+    async def patiently(self, subject: str, request: Request[Reply], timeout_s: float) -> Heard:
+        """Ask any host something that is safe to repeat, again and again until somebody answers."""
+        until_ms = self.clock.now_ms() + round(timeout_s * 1000)
+        heard: Heard = Silence.TIMEOUT
+        while (left_s := (until_ms - self.clock.now_ms()) / 1000) > 0:
+            heard = await self.line.ask(subject, request, min(POLL_S_MAX / 2, left_s))
+            if heard not in (Silence.TIMEOUT, Silence.NO_RESPONDERS):
+                return heard
+            await self.clock_wait(0.1, until_ms)
+        return heard
 
     async def clock_wait(self, seconds: float, until_ms: int) -> None:
         left_s = max(0.0, (until_ms - self.clock.now_ms()) / 1000)

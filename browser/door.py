@@ -15,6 +15,7 @@ from lessor.browser.keeper.linux import boot_ms
 from lessor.ports import Away
 
 T = TypeVar("T")
+ENDING = ("has been closed", "Target closed", "Connection closed")  # the last when the driver died
 CLOSING_S_MAX = 0.2  # an error of a dying connection may come before the news that it died
 
 
@@ -62,11 +63,12 @@ class Door:
         error = task.exception()
         if error is None:
             return task.result()
-        if not isinstance(error, Error):
+        text = error.message if isinstance(error, Error) else str(error)
+        if not isinstance(error, Error) and "Connection closed" not in text:
             raise error
-        if "has been closed" in error.message or "Target closed" in error.message:
+        if any(words in text for words in ENDING):
             await _first(self._shut, timeout_s=CLOSING_S_MAX)
-        return self.away or Failed(error.message)
+        return self.away or Failed(text)
 
     def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Begin something that nobody needs to wait for."""

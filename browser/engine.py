@@ -7,12 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from playwright.async_api import Page, Playwright, StorageState, async_playwright
+from playwright.async_api import Page, StorageState
 
-from lessor.browser import state
+from lessor.browser import driver, state
 from lessor.browser.cdp import Cdp, target_of
 from lessor.browser.connection import Connection, connect
 from lessor.browser.door import Failed
+from lessor.browser.driver import Driver
 from lessor.browser.find import find_chromium
 from lessor.browser.keeper import client
 from lessor.browser.keeper.client import Admitted, Gone, Keeper, KeeperFailed, KeeperSpec
@@ -27,7 +28,6 @@ from lessor.errors import Code, Problem, problem
 from lessor.ports import Away, BrowserSpec
 
 START_MS_MAX = 10_000
-DRIVER_S_MAX = 10.0
 WARM_MARGIN_S = 15.0
 NOT_STARTED = problem(Code.ENDPOINT_UNREACHABLE, "The browser did not start: acquire again.")
 
@@ -59,7 +59,7 @@ class Engine:
         self._pool = Pool(self._launch_warm, settings.warm_max, settings.warm_s)
         self._opening = asyncio.Lock()
         self._secret: str | None = None
-        self._playwright: Playwright | None = None
+        self._driver: Driver | None = None
         self._sessions: set[LiveSession] = set()
         self._preparing: asyncio.Task[None] | None = None
 
@@ -129,19 +129,25 @@ class Engine:
         await self._pool.end()
         await asyncio.gather(*(session.leave() for session in self._sessions))
         self._sessions.clear()
-        if self._playwright is not None:
-            stopping = asyncio.ensure_future(self._playwright.stop())
-            await asyncio.wait({stopping}, timeout=DRIVER_S_MAX)
-            self._playwright = None
+        if self._driver is not None:
+            await self._driver.stop()
+            self._driver = None
 
-    async def _open(self) -> Playwright:
-        """Directories, swept, and the driver; once."""
+    async def _open(self) -> Driver | None:
+        """Directories, swept, and the driver; once, the driver again when it died. None: it does not start."""
         async with self._opening:
             if self._secret is None:
                 self._secret = await asyncio.to_thread(self._live.open)
-            if self._playwright is None:
-                self._playwright = await async_playwright().start()
-            return self._playwright
+            if self._driver is None or self._driver.gone.done():
+                self._driver = await driver.start()
+                if self._driver is not None:
+                    self._driver.gone.add_done_callback(lambda _: self._driver_died())
+            return self._driver
+
+    def _driver_died(self) -> None:
+        for session in tuple(self._sessions):
+            session.ended()
+        self._pool.cool()
 
     def prepare(self) -> None:
         """Begin to open what will be needed at once: a host that left browsers behind finds them sooner."""
@@ -153,7 +159,8 @@ class Engine:
             await self._open()
 
     async def _keeper(self, spec: BrowserSpec) -> Warm | Keeper | Problem:
-        await self._open()
+        if await self._open() is None:
+            return problem(Code.SETUP_FAILED, "The Playwright driver does not start: reinstall lessor[host].")
         warm = self._pool.take()
         if warm is not None:
             await asyncio.to_thread(self._live.name, warm.keeper.directory, spec.instance)
@@ -202,13 +209,14 @@ class Engine:
     ) -> Connection | Failed | Away:
         """Admission, then the connection. A page that is stuck in its predecessor's input is not taken over."""
         assert self._secret is not None
-        assert self._playwright is not None
+        if self._driver is None:
+            return Away.GONE
         admitted = await keeper.admit(epoch, self._secret, until_ms)
         if not isinstance(admitted, Admitted):
             return Failed(admitted.reason)
         if not admitted.is_drained:
             return Failed("not drained")
-        return await connect(self._playwright, admitted.ws_url, origins, deadline_ms, strict=strict)
+        return await connect(self._driver.playwright, admitted.ws_url, origins, deadline_ms, strict=strict)
 
     async def _assign(self, spec: BrowserSpec, warm: Warm, deadline_ms: int) -> Connection | Failed | Away:
         """A warm browser goes to its first owner, connection and all."""

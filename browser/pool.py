@@ -53,7 +53,7 @@ class Pool:
             return
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(self._warm_s, self._cool)
+        self._timer = asyncio.get_running_loop().call_later(self._warm_s, self.cool)
         self._warm = [warm for warm in self._warm if not warm.keeper.gone.done()]
         if len(self._warm) < self._warm_max and (self._filling is None or self._filling.done()):
             self._filling = asyncio.create_task(self._fill())
@@ -68,7 +68,7 @@ class Pool:
         if self._timer is not None:
             self._timer.cancel()
         await self.filled()
-        self._cool()
+        self.cool()
         if self._ending:
             await asyncio.wait(self._ending)
 
@@ -78,7 +78,8 @@ class Pool:
             if warm is not None:
                 self._warm.append(warm)
 
-    def _cool(self) -> None:
+    def cool(self) -> None:
+        """End every warm browser; do not wait for it."""
         while self._warm:
             self._start(_kill(self._warm.pop()))
 

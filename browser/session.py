@@ -172,6 +172,10 @@ class LiveSession:
         self._connection.door.shut(Away.GONE)
         await self._keeper.close()
 
+    def ended(self) -> None:
+        """The connection cannot work any more."""
+        self._ended(Away.GONE)
+
     def whose(self, generation: int) -> Whose:
         return whose(self._spec, generation)
 

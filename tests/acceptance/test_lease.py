@@ -8,7 +8,7 @@ import lessor
 from lessor.actors.clock import BootClock
 from lessor.errors import Code, problem
 from lessor.ids import fresh_id
-from lessor.messages.record import LeaseClosed, LeaseGranted, Outcome, SealCommitted
+from lessor.messages.record import LeaseGranted, Outcome, SealCommitted
 from lessor.messages.reply import ActOutcome, Granted, Renewed
 from lessor.messages.request import Close
 from lessor.messages.run import RunStatus
@@ -83,7 +83,7 @@ async def test_l05_only_the_same_scope_reattaches(stage: Stage) -> None:
     lease = await higher.acquire("shop")
     assert held.lease is not None
     assert (lease.id != held.lease.lease, lease.reattached, lease.generation) == (True, False, 1)
-    closed = await stage.written(LeaseClosed)
+    closed = await stage.closed(1)
     assert [(one.lease, one.receipt) for one in closed] == [(held.lease.lease, "sealed")]
 
 
@@ -183,7 +183,7 @@ async def test_l26_a_close_that_did_not_arrive_is_settled_before_the_next_acquir
     await stage.open_host()
     second = await run.acquire("shop")
     assert (second.id != first.id, second.reattached, second.generation) == (True, False, 1)
-    closed = await stage.written(LeaseClosed)
+    closed = await stage.closed(1)
     assert [(one.lease, one.receipt) for one in closed] == [(first.id, "sealed")]
 
 
@@ -224,7 +224,7 @@ async def test_l36_a_release_ends_its_own_lease_once(stage: Stage) -> None:
     receipt = await lease.close()
     assert receipt == await lease.close()
     assert (receipt.kind, receipt.generation) == ("sealed", 1)
-    assert len(await stage.written(LeaseClosed)) == 1
+    assert len(await stage.closed(1)) == 1
 
 
 async def test_l37_a_worker_that_dies_is_succeeded_on_the_same_page(stage: Stage) -> None:
@@ -293,4 +293,5 @@ async def test_l45_a_replaced_workers_acquire_is_refused_however_late(stage: Sta
     assert (await lease.observe()).revision == "r0"
     await lease.close()
     assert code(await replaced.acquire()) is Code.RUN_FENCED
-    assert (stage.model.started, stage.model.live) == (1, [])
+    await stage.model.none_lives()
+    assert stage.model.started == 1

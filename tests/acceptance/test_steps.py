@@ -12,7 +12,7 @@ from lessor.errors import Code, Effect, problem
 from lessor.findings import NotSent
 from lessor.ids import fresh_id
 from lessor.messages.ids import request_key
-from lessor.messages.record import Intent, LeaseClosed, Outcome, Skipped
+from lessor.messages.record import Intent, Outcome, Skipped
 from lessor.messages.reply import Acted, ActOutcome, Navigated, OutcomeTold, StepState
 from lessor.messages.request import AskStatus
 from tests.support.processes import worker_process
@@ -107,7 +107,7 @@ async def test_s03_a_browser_that_dies_after_the_dispatch_is_reconciled(stage: S
     _, step = await again(lease)
     assert (await step.commit(GO)).recorded
     assert len(stage.model.hits) == 1
-    assert [one.reason for one in await stage.written(LeaseClosed)] == ["retired"]
+    assert [one.reason for one in await stage.closed(1)] == ["retired"]
 
 
 async def test_s04_a_host_that_dies_before_the_outcome_is_recorded_leaves_unknown(stage: Stage) -> None:

@@ -26,11 +26,16 @@ from tests.support.web import Web
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 FORM = """<form action=/done><label>Name <input name=n></label><button>Send</button></form>
-    <p id=clock>0</p><script>count = 0; setInterval(() => { clock.textContent = ++count; fetch('/tick') }, 20)</script>"""
+    <p id=clock>0</p><script>count = 0; setInterval(() => { clock.textContent = ++count; fetch('/tick') }, 20)
+    </script>"""
 
 
 def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def is_driver(pid: int) -> bool:
+    return b"run-driver" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 def again(spec: BrowserSpec, session: LiveSession, epoch: int) -> BrowserSpec:
@@ -163,6 +168,23 @@ async def test_b09_a_browser_that_dies_says_so_once(rig: Rig, web: Web) -> None:
     assert await session.observe("main", soon()) is Away.GONE
     await exited(record["keeper"])
     assert await rig.engines[0].confirm_gone(spec.instance) is not None
+
+
+async def test_f01_a_killed_driver_is_noticed_and_started_again(rig: Rig, web: Web) -> None:
+    web.pages["/page"] = "page"
+    engine = rig.engine()
+    before = set(children(os.getpid()))
+    died = asyncio.Event()
+    session = await engine.start(rig.spec(web.origin), died.set)
+    assert isinstance(session, LiveSession)
+    rig.sessions.append(session)
+    [pid] = [pid for pid in set(children(os.getpid())) - before if is_driver(pid)]
+    os.kill(pid, signal.SIGKILL)
+    await asyncio.wait_for(died.wait(), 2)
+    assert await session.observe("main", soon()) is Away.GONE
+    assert await session.kill() is not None
+    next_one = await rig.start(engine, rig.spec(web.origin))
+    assert (await go(next_one, f"{web.origin}/page")).text == "page"
 
 
 async def test_a_start_that_fails_leaves_nothing(rig: Rig, web: Web) -> None:

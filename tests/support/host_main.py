@@ -1,4 +1,4 @@
-"""A host in a process of its own: says `up` when it serves, and then lives until somebody ends it."""
+"""A host in a process of its own, with its own broker when no URL is given: says `up`, and lives until it is ended."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ import msgspec
 
 from lessor.config import Config
 from lessor.limits import Limits
-from lessor.runtime import Host
+from lessor.runtime import Runtime
 
 
 def say(word: str, **more: object) -> None:
@@ -27,14 +27,11 @@ async def main() -> None:
         live_dir=Path(job["live_dir"]),
         limits=msgspec.convert(job["limits"], Limits),
     )
-    host = Host(config, None)
-    await host.open()
-    say("up")
-    stop = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    await stop.wait()
-    await host.drain()
-    await host.close()
+    async with Runtime(config):
+        say("up")
+        stop = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+        await stop.wait()
 
 
 asyncio.run(main())

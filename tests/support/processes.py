@@ -5,12 +5,15 @@ import json
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import cast
 
 import msgspec
 
+from lessor.limits import Limits
 from tests.support.stage import Stage
 
 SAID_S_MAX = 20.0
@@ -78,12 +81,25 @@ async def worker_process(stage: Stage, **job: object) -> AsyncIterator[Told]:
 async def host_process(stage: Stage, word: str = "h") -> AsyncIterator[Told]:
     """`tests.support.host_main`: a host on the session's broker, with the stage's limits. Its pages outlive it."""
     environment = {"LESSOR_URL": stage.endpoint.url, "LESSOR_TOKEN": stage.endpoint.token}
-    job = {
-        "data_dir": str(stage.directory / word),
-        "live_dir": str(stage.live / word),
-        "host": f"{stage.tenant}-{word}",
-        "limits": msgspec.to_builtins(stage.limits),
-    }
+    job = _job(stage.directory / word, stage.live / word, f"{stage.tenant}-{word}", stage.limits)
     async with process("tests.support.host_main", job, environment) as told:
         await told.said("up")
         yield told
+
+
+@asynccontextmanager
+async def up_process(data_dir: Path, limits: Limits) -> AsyncIterator[tuple[Told, Path]]:
+    """A whole lessor, embedded broker included, and where its browsers live."""
+    with tempfile.TemporaryDirectory(prefix="lessor-", ignore_cleanup_errors=True) as live:
+        async with process("tests.support.host_main", _job(data_dir, Path(live), "up", limits), {}) as told:
+            await told.said("up")
+            yield told, Path(live)
+
+
+def _job(data_dir: Path, live_dir: Path, host: str, limits: Limits) -> dict[str, object]:
+    return {
+        "data_dir": str(data_dir),
+        "live_dir": str(live_dir),
+        "host": host,
+        "limits": msgspec.to_builtins(limits),
+    }

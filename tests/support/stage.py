@@ -4,6 +4,7 @@ A stage has a tenant of its own, so that every test may call its profile and run
 the test is over, everything its profiles wrote is read back and held against the invariants.
 """
 
+import asyncio
 import contextlib
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -26,8 +27,9 @@ from lessor.client import Client, Run
 from lessor.config import Config
 from lessor.errors import Code, LessorError, Problem
 from lessor.limits import Limits
+from lessor.messages import wire
 from lessor.messages.ids import Caller, ProfileKey
-from lessor.messages.record import AnyRecord, Entry, LeaseGranted
+from lessor.messages.record import AnyRecord, Entry, HostSession, LeaseClosed, LeaseGranted
 from lessor.ports import Browser, Chain
 from lessor.runtime import BrowserMaker, Host, chromium
 from tests.model.browser import Hit, ModelBrowser
@@ -40,6 +42,8 @@ R = TypeVar("R", bound=AnyRecord)
 
 QUICK = Limits(session_ttl_s=3, beat_s=0.5, margin_s=0.5, outage_s=1, reconnect_s=0.5)
 """Everything that waits for a lost host waits for at most 3 s."""
+CLOCKS_APART_MS = 50
+"""The wall clock may be slewed against the boot clock while a test runs."""
 ORIGIN = "http://127.0.0.1:1"
 URL = f"{ORIGIN}/page"
 
@@ -111,9 +115,11 @@ class Stage:
         await taken.__aenter__()
         return taken
 
-    def wire(self, run: str, *, principal: str = "me", tenant: str | None = None) -> Wire:
+    def wire(
+        self, run: str, *, profile: str = "shop", principal: str = "me", tenant: str | None = None
+    ) -> Wire:
         """A worker that says what the test says."""
-        return Wire(self.connection, Caller(tenant or self.tenant, principal), run)
+        return Wire(self.connection, Caller(tenant or self.tenant, principal), run, profile)
 
     # -- what was written
 
@@ -143,14 +149,28 @@ class Stage:
         await client.create_profile("shop", origins=[origin], settle_s=0)
         return client
 
+    async def closed(self, leases: int, profile: str = "shop") -> list[LeaseClosed]:
+        """Wait until that many leases have ended: a receipt is given before the browser is gone."""
+        async with asyncio.timeout(10):
+            while len(found := await self.written(LeaseClosed, profile)) < leases:
+                await asyncio.sleep(0.01)
+        return found
+
+    async def session(self, word: str = "h") -> str | None:
+        """The incarnation of that host's session, while it has one."""
+        stored = await self.stream.last(Shard().host(f"{self.tenant}-{word}"))
+        return None if stored is None else wire.decode(stored.data, HostSession).incarnation
+
     async def tree(self, profile: str = "shop", word: str = "h") -> Tree:
         """The processes of the profile's latest lease."""
         return tree_of(self.live / word, (await self.written(LeaseGranted, profile))[-1].instance)
 
     async def verify(self) -> None:
         """Every profile of the tenant, read back and held against the invariants."""
+        clock = BootClock()
+        unix_ms = clock.unix_ms() - clock.now_ms() - CLOCKS_APART_MS
         for key, _ in await StreamJournal(self.stream, Shard()).profiles(self.tenant):
-            check((await self.chain(key.profile)).entries, self._hits())
+            check((await self.chain(key.profile)).entries, self._hits(), unix_ms)
 
     def _hits(self) -> tuple[Hit, ...] | None:
         return tuple(self.browser.hits) if self.browser is not None else None

@@ -81,9 +81,9 @@ class Wire:
         """Ask any host."""
         return await self.ask(self._to.profile(self.profile, verb), request)
 
-    async def touch(self, request: Act | Navigate | Observe | Renew, *, route: str | None = None) -> AnyReply:
+    async def touch(self, request: Act | Navigate | Observe | Renew, *, timeout_s: float = 10.0) -> AnyReply:
         """Ask the owner on its route."""
-        return await self.ask(f"{route or self.seen.route}.{type(request).__name__.lower()}", request)
+        return await self.ask(f"{self.seen.route}.{type(request).__name__.lower()}", request, timeout_s)
 
     def deadline_ms(self, timeout_s: float = 10.0) -> int:
         return self._clock.now_ms() + round(timeout_s * 1000)

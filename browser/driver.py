@@ -1,0 +1,53 @@
+"""The Playwright driver: one node process per host, watched."""
+
+import asyncio
+import os
+from typing import Any
+
+from playwright.async_api import Playwright, async_playwright
+
+START_S_MAX = 10.0
+STOP_S_MAX = 5.0
+
+
+class Driver:
+    """`gone` is done when its process has ended, for whatever reason: Playwright itself does not tell."""
+
+    def __init__(self, playwright: Playwright, pid: int) -> None:
+        self.playwright = playwright
+        self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._pidfd = os.pidfd_open(pid)
+        asyncio.get_running_loop().add_reader(self._pidfd, self._died)
+
+    def __repr__(self) -> str:
+        return f"<Driver {'gone' if self.gone.done() else 'live'}>"
+
+    async def stop(self) -> None:
+        """End it; every connection through it ends, the browsers do not."""
+        if not self.gone.done():
+            stopping = asyncio.ensure_future(self.playwright.stop())
+            await asyncio.wait({stopping, self.gone}, timeout=STOP_S_MAX)
+            if stopping.done() and not stopping.cancelled():
+                stopping.exception()
+            self._died()
+
+    def _died(self) -> None:
+        if self._pidfd >= 0:
+            asyncio.get_running_loop().remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = -1
+        if not self.gone.done():
+            self.gone.set_result(None)
+
+
+async def start() -> Driver | None:
+    """None when it did not come up in time."""
+    starting = asyncio.ensure_future(async_playwright().start())
+    await asyncio.wait({starting}, timeout=START_S_MAX)
+    if not starting.done():
+        starting.cancel()
+        return None
+    playwright = starting.result()
+    # No public way leads to the process; a test kills it and so notices when this one closes.
+    transport: Any = playwright._impl_obj._connection._transport  # noqa: SLF001
+    return Driver(playwright, int(transport._proc.pid))  # noqa: SLF001
