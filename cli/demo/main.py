@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import sys
@@ -16,7 +17,7 @@ from lessor.cli.demo.play import Play, perform
 from lessor.cli.demo.processes import Broken
 from lessor.cli.demo.site_switches import Answer
 from lessor.cli.demo.timeline import Timeline
-from lessor.errors import Exit, LessorError
+from lessor.errors import LessorError
 
 INTERRUPTED: Final = 130
 FAILED: Final = 1
@@ -44,12 +45,11 @@ def run(
     except KeyboardInterrupt:
         timeline.verdict("Interrupted. Nothing is left running.", good=False)
         return INTERRUPTED
-    except Broken as error:
+    except (Broken, LessorError) as error:
         timeline.verdict(f"The demo broke: {error}", good=False)
-        return FAILED
-    except LessorError as error:
-        timeline.verdict(f"The demo broke: {error.problem.code}: {error.problem.message}", good=False)
-        return Exit(error.problem.code.class_.exit)
+        if as_json:
+            print(json.dumps({"error": {"message": str(error)}}), flush=True)
+        return error.problem.code.class_.exit if isinstance(error, LessorError) else FAILED
     timeline.verdict(_verdict(figures, short, invoices), good=not short)
     if picture is not None:
         timeline.save(picture)

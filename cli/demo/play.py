@@ -13,7 +13,7 @@ from typing import Any, Final
 from lessor.cli.demo import narrate
 from lessor.cli.demo.figures import Figures, read, shortcomings
 from lessor.cli.demo.plan import LOGIN_RUN, RUN, Fault, Invoice
-from lessor.cli.demo.processes import Child
+from lessor.cli.demo.processes import Broken, Child
 from lessor.cli.demo.stage import Stage
 from lessor.cli.demo.timeline import Timeline
 
@@ -74,6 +74,8 @@ class _Run:
             words = narrate.of_worker(event)
             if words is not None:
                 self._stage.timeline.row(worker.name, words)
+            if event["event"] == "failed":
+                raise Broken(f"{worker.name} failed: {event['code']}: {event['message']}")
             if event["event"] == "ready" and await self._strike(worker, event):
                 return False
         if await worker.code(END_S_MAX) != 0:
