@@ -46,7 +46,8 @@ def outcome(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
 def _unused(ledger: Ledger, desk: Desk, asked: Asked, held: LeaseState, now: Now) -> Verdict:
     ask = asked.request
     assert isinstance(ask, AskOutcome)
-    if ask.claim != held.claim or ask.claim < desk.claim_seen:
+    assert ask.sequence is not None
+    if ask.claim != held.claim or held.claim < desk.claim_seen:
         waiting = problem(Code.PENDING, "Nothing is recorded yet: ask again, or as the lease's worker.")
         return refuse(ledger, desk, asked, waiting, now)
     if ask.sequence != held.next_sequence:
