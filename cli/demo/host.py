@@ -9,7 +9,8 @@ from lessor.cli.demo.parent import die_with_parent
 
 def main() -> None:
     die_with_parent(signal.SIGTERM)  # survives the exec
-    os.execv(sys.executable, [sys.executable, "-m", "lessor", "up", *sys.argv[1:]])  # noqa: S606 - our own interpreter
+    safe = ["-P"] if sys.flags.safe_path else []
+    os.execv(sys.executable, [sys.executable, *safe, "-m", "lessor", "up", *sys.argv[1:]])  # noqa: S606 - our own interpreter
 
 
 if __name__ == "__main__":

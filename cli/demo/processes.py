@@ -28,6 +28,12 @@ class Broken(Exception):
     """A process of the demo ended or fell silent when it should not have."""
 
 
+def python() -> list[str]:
+    """This interpreter. `-m` alone would put the working directory before everything installed."""
+    is_checkout = sys.path[0] in ("", str(Path.cwd()))
+    return [sys.executable] if is_checkout else [sys.executable, "-P"]
+
+
 class Child:
     """One process, in a session of its own: a Ctrl-C on the terminal reaches the demo alone, which ends the rest."""
 
@@ -48,7 +54,7 @@ class Child:
         log = directory / f"{name.replace(' ', '-')}.log"
         with log.open("ab") as errors:
             process = await asyncio.create_subprocess_exec(
-                sys.executable,
+                *python(),
                 "-m",
                 module,
                 *arguments,
