@@ -218,7 +218,7 @@ import asyncio, json, sys
 from tests.support.engines import Rig, go
 from pathlib import Path
 async def main():
-    rig = Rig(); rig.root = Path(sys.argv[1])
+    rig = Rig(Path(sys.argv[1]))
     spec = rig.spec(sys.argv[2], instance="inst")
     session = await rig.start(rig.engine(), spec)
     await go(session, sys.argv[2] + "/form")

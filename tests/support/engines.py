@@ -28,8 +28,8 @@ def soon(ms: int = 10_000) -> int:
 class Rig:
     """One key directory and one live directory, on which engines follow each other like restarted hosts."""
 
-    def __init__(self) -> None:
-        self.root = Path(tempfile.mkdtemp(prefix="lessor-"))
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = root or Path(tempfile.mkdtemp(prefix="lessor-"))
         self.engines: list[Engine] = []
         self.sessions: list[LiveSession] = []
         self.gone: list[str] = []
