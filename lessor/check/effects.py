@@ -245,7 +245,7 @@ def _by_key(known: _Known, act: Act) -> bool:
 
 def fenced_claims(view: View) -> Findings:
     """A worker that was replaced can neither read, nor renew, nor act, nor close, and learns nothing (7)."""
-    known, replaced = _Known(), dict[int, int]()
+    known, replaced, told = _Known(), dict[int, int](), set[tuple[str, int]]()
     for moment, learnt in view.known():
         for wrote in learnt:
             for record in wrote.entry.records:
@@ -257,7 +257,10 @@ def fenced_claims(view: View) -> Findings:
         elif isinstance(moment, Told):
             reply = moment.reply
             served = isinstance(reply, Acted | Navigated | Observed | Renewed | Closed)
-            if served and moment.slot in replaced:
+            again = isinstance(request, LeaseRequest) and (request.id, request.claim) in told
+            if isinstance(request, LeaseRequest):
+                told.add((request.id, request.claim))
+            if served and moment.slot in replaced and not again:
                 what = f"a call of a claim below {replaced[moment.slot]} was served"
                 yield Finding("contract 7", what, (view.came[moment.slot], moment))
             silent = isinstance(reply, Refused) and reply.error.code.class_ is Class.LEASE_INVALID
