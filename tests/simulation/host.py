@@ -197,8 +197,9 @@ class SimulatedHost:
         await asyncio.wait({waiting}, timeout=45)
         if self._supervisor is not None:
             await self._stop_actors()
-            ending = asyncio.ensure_future(self._hosts.end())
-            await asyncio.wait({ending}, timeout=2)
+            if done.is_set():
+                ending = asyncio.ensure_future(self._hosts.end())
+                await asyncio.wait({ending}, timeout=2)
         self.world.scheduler.at(self.world.scheduler.random.uniform(0.05, 5), self._again)
         self.kill()
 
