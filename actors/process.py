@@ -70,6 +70,9 @@ class Process(pykka.ThreadingActor):
     def ended(self) -> None:
         """The actor is over, by itself or by a crash: leave nobody without an answer."""
 
+    def unhandled(self, message: object) -> None:
+        """A message that came too late to be looked at: whoever waits for it must hear so."""
+
     def perform(self, work: Callable[[], Awaitable[T]], then: Callable[[T], None]) -> None:
         """Start I/O on the loop; `then` runs in this actor's thread, through the mailbox."""
         self.io.start(
@@ -101,11 +104,16 @@ class Process(pykka.ThreadingActor):
                 self._fail(error)
             case Stop():
                 self.stop()
+            case _ if self._failed:
+                self.unhandled(message)
             case _:
                 self._guarded(lambda: self.receive(message))
 
     def on_stop(self) -> None:
+        """Nobody can tell us anything any more; what was told before is still in the mailbox."""
         self.ended()
+        while not self.actor_inbox.empty():
+            self.unhandled(self.actor_inbox.get().message)
 
     def _guarded(self, run: Callable[[], None]) -> None:
         if self._failed:

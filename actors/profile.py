@@ -306,6 +306,16 @@ class ProfileActor(Process):
             answer(Refused(error=unsettled, effect=unsettled.effect))
         self._slots.clear()
 
+    def unhandled(self, message: object) -> None:
+        match message:
+            case Call(answer=answer):
+                moved = problem(Code.MOVED, "The profile's owner stopped: ask again.", retry_after_s=0.2)
+                answer(Refused(error=moved, effect=moved.effect))
+            case RenewTick(answer=answer):
+                answer(None)
+            case _:
+                pass
+
 
 @dataclass(frozen=True, slots=True)
 class _Due:

@@ -161,7 +161,9 @@ class SupervisorActor(Process):
         try:
             ref.tell(message)
         except pykka.ActorDeadError:
-            if isinstance(message, Call):
+            if isinstance(message, RenewTick):
+                message.answer(None)
+            elif isinstance(message, Call):
                 gone = problem(Code.MOVED, "The profile's owner is being restarted: ask again.", retry_after_s=0.2)
                 message.answer(Refused(error=gone, effect=gone.effect))
 
