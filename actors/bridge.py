@@ -50,7 +50,8 @@ class LoopIo:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        """In the order in which they began."""
         self._closed = False
 
     def start(self, work: Work[T], then: Then[T], failed: Callable[[BaseException], None]) -> None:
@@ -61,8 +62,8 @@ class LoopIo:
         if self._closed:
             return
         task = self._loop.create_task(self._run(work, then, failed))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
 
     async def _run(self, work: Work[T], then: Then[T], failed: Callable[[BaseException], None]) -> None:
         try:

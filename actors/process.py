@@ -111,6 +111,7 @@ class Process(pykka.ThreadingActor):
                 self._guarded(lambda: self.receive(message))
 
     def on_stop(self) -> None:
+        """Nobody can tell us anything any more; what was told before is still in the mailbox."""
         self.ended()
         kept: list[Any] = []
         while not self.actor_inbox.empty():

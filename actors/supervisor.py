@@ -99,6 +99,7 @@ class SupervisorActor(Process):
         self._children: dict[ProfileKey, Child] = {}
         self._sweep_timer: Timer | None = None
         self._drained: Callable[[], None] | None = None
+        self._draining = False
 
     def __repr__(self) -> str:
         return f"<SupervisorActor {self.ports.host}: {len(self._children)} profiles>"
@@ -125,7 +126,7 @@ class SupervisorActor(Process):
             case _Restart(key=key):
                 self._restart(key)
             case DrainAll(done=done):
-                self._drained = done
+                self._drained, self._draining = done, True
                 for child in self._children.values():
                     if child.ref is not None:
                         self._tell(child.ref, Drain())
@@ -143,6 +144,11 @@ class SupervisorActor(Process):
 
     def _route(self, call: Call) -> None:
         child = self._children.get(call.key)
+        if child is None and self._draining:
+            # Calls of a profile that was just given back come up again: they must not bring it back here.
+            stopping = problem(Code.MOVED, "The host is stopping: ask again.", retry_after_s=0.5)
+            call.answer(Refused(error=stopping, effect=stopping.effect))
+            return
         if child is None:
             child = Child(None)
             self._start(call.key, child)
@@ -170,6 +176,8 @@ class SupervisorActor(Process):
         waiting, child.waiting = child.waiting, []
         for call in waiting:
             self._tell(child.ref, call)
+        if self._draining:
+            self._tell(child.ref, Drain())
         self._arm_sweep()
 
     def _rested(self, rested: Rested) -> None:

@@ -110,6 +110,8 @@ class Host:
         self._again: asyncio.Task[None] | None = None
         self._watch: asyncio.Task[None] | None = None
         self._closing = False
+        self._drained = False
+        """No profile is owned here and nothing new is: only then may the session end early."""
 
     def __repr__(self) -> str:
         return f"<Host {self.config.host} {'closing' if self._closing else 'open' if self._supervisor else 'new'}>"
@@ -248,7 +250,8 @@ class Host:
         self._tell(DrainAll(lambda: _call(loop, done.set)))
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(done.wait(), timeout_s)
-        return done.is_set()
+        self._drained = done.is_set()
+        return self._drained
 
     async def close(self) -> None:
         """Stop serving. Pages that were not drained stay with their keepers, until a host or their deadline."""
@@ -258,8 +261,11 @@ class Host:
                 task.cancel()
         if self._supervisor is not None:
             await self._stop_actors()
-            with contextlib.suppress(BrokerAway, TimeoutError):
-                await asyncio.wait_for(self._hosts.end(), 2)
+            if self._drained:
+                # Pages that are left keep their keepers' deadline: until then nobody may take their profiles
+                # over, so the session must lapse by itself.
+                with contextlib.suppress(BrokerAway, TimeoutError):
+                    await asyncio.wait_for(self._hosts.end(), 2)
         await self._stack.aclose()
 
 

@@ -41,6 +41,13 @@ class Owned(Moment, frozen=True, kw_only=True, tag="owned"):
     own: Own
 
 
+class Tried(Moment, frozen=True, kw_only=True, tag="tried"):
+    """The writer first published an entry: what it rests on was true then, whenever it lands."""
+
+    profile: str
+    nonce: str
+
+
 class Acknowledged(Moment, frozen=True, kw_only=True, tag="acknowledged"):
     """The writer learnt that this sequence is its own."""
 
@@ -99,6 +106,7 @@ class Ordered(Moment, frozen=True, kw_only=True, tag="ordered"):
     sequence: int
     boot_ms: int
     deadline_ms: int
+    act: str = ""
 
 
 class Sent(Moment, frozen=True, kw_only=True, tag="sent"):
@@ -111,6 +119,7 @@ class Sent(Moment, frozen=True, kw_only=True, tag="sent"):
     sequence: int
     boot_ms: int
     until_ms: int
+    act: str = ""
 
 
 class Hit(Moment, frozen=True, kw_only=True, tag="hit"):
@@ -121,6 +130,8 @@ class Hit(Moment, frozen=True, kw_only=True, tag="hit"):
     sequence: int
     epoch: int
     request_key: str | None = None
+    act: str = ""
+    """What the test bed calls the act: a number that was refused may carry another one later."""
 
 
 class Page(Moment, frozen=True, kw_only=True, tag="page"):
@@ -139,6 +150,7 @@ class Concluded(Moment, frozen=True, kw_only=True, tag="concluded"):
     sequence: int
     effect: Effect
     code: str | None = None
+    act: str = ""
 
 
 class Healed(Moment, frozen=True, kw_only=True, tag="healed"):
@@ -158,6 +170,7 @@ class Rest(Moment, frozen=True, kw_only=True, tag="rest"):
 AnyMoment = (
     Wrote
     | Owned
+    | Tried
     | Acknowledged
     | RunWritten
     | Came

@@ -158,7 +158,7 @@ class ModelSession:
         self.keeper, self.epoch, self._on_gone = keeper, epoch, on_gone
         self._machine, self._random = keeper.machine, keeper.machine.random
         self._loop = asyncio.get_running_loop()
-        self._waiting: set[asyncio.Future[object]] = set()
+        self._waiting: dict[asyncio.Future[object], None] = {}
         self._reading: asyncio.Future[object] | None = None
         self._ended = False
 
@@ -192,7 +192,7 @@ class ModelSession:
             await self._pause(0.001)
             return away
         answer: asyncio.Future[object] = self._loop.create_future()
-        self._waiting.add(answer)
+        self._waiting[answer] = None
         draw, chances = self._random.random(), self._machine.chances
 
         def arrive() -> None:
@@ -210,7 +210,7 @@ class ModelSession:
         self._machine.later(self._random.uniform(0.0001, 0.002), arrive)
         left_s = max(0.0, (deadline_ms - self._machine.clock.now_ms()) / 1000)
         await asyncio.wait({answer}, timeout=left_s)
-        self._waiting.discard(answer)
+        del self._waiting[answer]
         return answer.result() if answer.done() else Away.SILENT
 
     async def _pause(self, seconds_max: float) -> None:

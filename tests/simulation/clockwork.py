@@ -28,6 +28,9 @@ class Scheduler:
         self.random = random.Random(seed)
         self.now_us = 0
         self.events = 0
+        self.buried: list[Run] = []
+        """What dead processes would have done: kept, since collecting a coroutine runs its `finally`."""
+        self.processes: list[Process] = []
         self._count = 0
         self._heap: list[tuple[int, int, "Process | None", Run]] = []
 
@@ -52,6 +55,7 @@ class Scheduler:
             self.now_us = max(self.now_us, moment_us)
             if process is not None:
                 if not process.alive:
+                    self.buried.append(run)
                     continue
                 if process.stopped_until_us > self.now_us:
                     heapq.heappush(self._heap, (process.stopped_until_us, count, process, run))
@@ -69,6 +73,9 @@ class Process:
         self.alive = True
         self.stopped_until_us = 0
         self.at_end: list[Run] = []
+        self.loops: list[Loop] = []
+        """Kept with the tasks on them: a killed process's coroutines must not be collected while the world lives."""
+        scheduler.processes.append(self)
 
     def __repr__(self) -> str:
         return f"<Process {self.name} {'alive' if self.alive else 'dead'}>"
@@ -123,6 +130,8 @@ class Loop(asyncio.AbstractEventLoop):
         self.process, self._broken = process, broken
         self._ready: deque[asyncio.Handle] = deque()
         self._turning = False
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+        process.loops.append(self)
 
     def time(self) -> float:
         return self.process.scheduler.now_s * self.process.clock.rate
@@ -180,6 +189,8 @@ class Loop(asyncio.AbstractEventLoop):
 
     def create_task(self, coro: Any, *, name: str | None = None, context: Any = None) -> asyncio.Task[Any]:
         task: asyncio.Task[Any] = asyncio.Task(coro, loop=self, name=name, context=context)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
         # A killed process leaves its tasks where they are.
         task._log_destroy_pending = False  # type: ignore[attr-defined]  # asyncio's own switch, untyped
         return task

@@ -12,7 +12,7 @@ from lessor.broker.hosts import StreamHosts
 from lessor.broker.journal import StreamJournal
 from lessor.broker.runs import StreamRuns
 from lessor.broker.subjects import Shard
-from lessor.check.history import Acknowledged
+from lessor.check.history import Acknowledged, Tried
 from lessor.messages.ids import ProfileKey
 from lessor.messages.record import Entry, HostSession, Own
 from lessor.ports import BrokerAway, Landed, Superseded
@@ -36,11 +36,11 @@ class WatchedJournal(StreamJournal):
         self._recorder = recorder
 
     async def append(self, key: ProfileKey, message: Entry | Own, expected: int) -> Landed | Superseded:
+        recorder = self._recorder
+        recorder.add(Tried(at_ms=recorder.at_ms, profile=str(key), nonce=message.nonce))
         result = await super().append(key, message, expected)
         if isinstance(result, Landed):
-            self._recorder.add(
-                Acknowledged(at_ms=self._recorder.at_ms, profile=str(key), sequence=result.sequence)
-            )
+            recorder.add(Acknowledged(at_ms=recorder.at_ms, profile=str(key), sequence=result.sequence))
         return result
 
 
@@ -197,8 +197,9 @@ class SimulatedHost:
         await asyncio.wait({waiting}, timeout=45)
         if self._supervisor is not None:
             await self._stop_actors()
-            ending = asyncio.ensure_future(self._hosts.end())
-            await asyncio.wait({ending}, timeout=2)
+            if done.is_set():
+                ending = asyncio.ensure_future(self._hosts.end())
+                await asyncio.wait({ending}, timeout=2)
         self.world.scheduler.at(self.world.scheduler.random.uniform(0.05, 5), self._again)
         self.kill()
 

@@ -2,8 +2,6 @@
 
 from collections import Counter
 
-import msgspec
-
 from lessor.broker.jetstream import Stored
 from lessor.check.history import AnyMoment, Concluded, History, Owned, RunWritten, Wrote
 from lessor.errors import Effect
@@ -26,7 +24,6 @@ class Recorder:
         self.acts: dict[str, Act] = {}
         """By the text that an act types: which request it came with."""
         self._slots = 0
-        self._open: dict[int, str] = {}
 
     @property
     def at_ms(self) -> int:
@@ -60,16 +57,12 @@ class Recorder:
             case _:
                 pass
 
-    # -- what is known only later
-
     def concluded(self, text: str, profile: str, effect: Effect, code: str | None) -> None:
-        """What a program was told of an act. Whose act it was may be known only when a late copy arrives."""
-        self._open[len(self.history)] = text
-        self.add(Concluded(at_ms=self.at_ms, profile=profile, lease="", sequence=0, effect=effect, code=code))
-
-    def close(self) -> None:
-        for place, text in self._open.items():
-            act, moment = self.acts.get(text), self.history[place]
-            if act is not None:
-                self.history[place] = msgspec.structs.replace(moment, lease=act.lease, sequence=act.sequence)
-        self._open.clear()
+        """What a program was told of an act."""
+        act = self.acts.get(text)
+        lease, sequence = (act.lease, act.sequence) if act is not None else ("", 0)
+        self.add(
+            Concluded(
+                at_ms=self.at_ms, profile=profile, lease=lease, sequence=sequence, effect=effect, code=code, act=text
+            )
+        )

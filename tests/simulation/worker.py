@@ -59,7 +59,8 @@ class Job:
     attempt: int = 1
     done: set[int] = field(default_factory=set[int])
     finished: bool = False
-    worker: str | None = None
+    worker: Process | None = None
+    """The process that works on it, if any."""
 
     @property
     def left(self) -> list[int]:
@@ -123,17 +124,17 @@ class SimulatedWorker:
 
     def work_on(self, job: Job) -> None:
         """Take the run and go on with it."""
-        job.worker = self.name
+        job.worker = self.process
         self._loop.call_soon_threadsafe(lambda: self._loop.create_task(self._work(job)))
 
     async def _work(self, job: Job) -> None:
-        script = Script(self, job)
+        process, script = self.process, Script(self, job)
         try:
             await script.go()
         except Fenced:
             pass
         finally:
-            if job.worker == self.name:
+            if job.worker is process:
                 job.worker = None
 
     # -- for scripts
@@ -142,17 +143,6 @@ class SimulatedWorker:
         """Tell the supervisor, if it lives."""
         if self._supervisor.is_alive():
             self._supervisor.tell(message)
-
-    async def create(self, profile: str, settle_s: float) -> None:
-        while True:
-            request = CreateProfile(id=self.world.fresh(), origins=("https://shop.test",), settle_s=settle_s)
-            heard = await self._talk.line.ask(self._talk.to.profile(profile, "create"), request, 5.0)
-            if heard.__class__.__name__ == "ProfileTold":
-                return
-            await asyncio.sleep(0.2)
-
-    def begin_setup(self, profile: str, settle_s: float) -> None:
-        self._loop.call_soon_threadsafe(lambda: self._loop.create_task(self.create(profile, settle_s)))
 
 
 class Script:
@@ -231,7 +221,14 @@ class Script:
         told = await self._tell(
             lambda answer: Want(self.job.profile, horizon_s, patience_s, answer), patience_s + 60
         )
+        if isinstance(told, Problem) and told.code is Code.NOT_FOUND:
+            await self._create()
         return isinstance(told, Granted)
+
+    async def _create(self) -> None:
+        settle_s = self.world.size.settle_s
+        request = CreateProfile(id=self.world.fresh(), origins=("https://shop.test",), settle_s=settle_s)
+        await self._ask("create", request, 5)
 
     async def _something(self) -> None:
         """One thing a program may do next."""

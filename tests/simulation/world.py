@@ -111,8 +111,6 @@ class World:
             host.start()
         for worker in self.workers:
             worker.start()
-        for number in range(size.profiles):
-            self.workers[0].begin_setup(f"shop-{number}", size.settle_s)
         self.scheduler.at(1, self._assign)
         if not size.quiet:
             self.scheduler.at(3, self.nemesis.begin)
@@ -146,8 +144,7 @@ class World:
         for job in self.jobs:
             if job.finished:
                 continue
-            holder = next((worker for worker in self.workers if worker.name == job.worker), None)
-            lost = holder is None or not holder.is_up or (holder.process is not None and holder.process.stopped)
+            lost = job.worker is None or not job.worker.alive or job.worker.stopped
             if lost or (self.nemesis.active and draw.random() < 0.02):
                 able = [worker for worker in self.workers if worker.is_up and not worker.process.stopped]  # type: ignore[union-attr]  # up
                 if able:
@@ -169,7 +166,6 @@ class World:
         )
 
     def _end(self) -> None:
-        self.recorder.close()
         for process in [host.process for host in self.hosts] + [worker.process for worker in self.workers]:
             if process is not None and process.alive:
                 process.alive = False
@@ -205,6 +201,7 @@ class World:
                 sequence=act.sequence,
                 boot_ms=boot_ms,
                 deadline_ms=act.deadline_ms,
+                act=text,
             )
         )
 
@@ -220,6 +217,7 @@ class World:
                 sequence=act.sequence,
                 boot_ms=keeper.machine.clock.now_ms(),
                 until_ms=keeper.until_ms,
+                act=text,
             )
         )
 
@@ -236,5 +234,6 @@ class World:
                 sequence=act.sequence,
                 epoch=epoch,
                 request_key=key,
+                act=text,
             )
         )
