@@ -227,7 +227,9 @@ class RunActor(Process):
             request = ReportRun(id=self._talk.fresh(), claim=claim, status=report.status)
             return await self._talk.patiently(self._talk.to.run(self._run_name, "report"), request, 10.0)
 
-        self.perform(write, lambda heard: self._answer(report, heard if isinstance(heard, RunTold) else as_problem(heard)))
+        self.perform(
+            write, lambda heard: self._answer(report, heard if isinstance(heard, RunTold) else as_problem(heard))
+        )
 
     # -- leases
 

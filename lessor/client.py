@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar, cast
 
 import pykka
 
@@ -276,7 +276,7 @@ class Client:
             raise error_of(_broken()) from None
         ref = await slot.get(5.0)
         assert isinstance(ref, pykka.ActorRef), "the worker's supervisor did not start the run's actor"
-        return ref
+        return cast("pykka.ActorRef[Any]", ref)
 
     def forget(self, ref: "pykka.ActorRef[Any]") -> None:
         if self._supervisor is not None and self._supervisor.is_alive():
