@@ -207,7 +207,7 @@ class Hands:
         return Killed(await self._ports.browser.confirm_gone(instance))
 
     def leave(self, *, ungranted: bool) -> None:
-        """The owner is over. A browser that no lease was granted for is nobody's: do not let it idle to its deadline."""
+        """The owner is over. A browser without a grant is nobody's and must not idle until its keeper's deadline."""
         self._over = True
         if ungranted:
             self.drop()

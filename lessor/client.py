@@ -275,7 +275,7 @@ class Client:
         except pykka.ActorDeadError:
             raise error_of(_broken()) from None
         ref = await slot.get(5.0)
-        assert isinstance(ref, pykka.ActorRef), "the worker's supervisor did not start the run's actor"
+        assert ref is not None, "the worker's supervisor did not start the run's actor"
         return cast("pykka.ActorRef[Any]", ref)
 
     def forget(self, ref: "pykka.ActorRef[Any]") -> None:

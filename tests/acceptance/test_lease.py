@@ -275,7 +275,7 @@ async def test_l40_an_acquire_during_the_seal_gets_the_new_generation(stage: Sta
     await gate.reached.wait()
     second = await stage.take(await stage.worker("b"), "r2")
     waiting = asyncio.create_task(second.acquire("shop"))
-    while not (await client.status("shop")).queue:
+    while not (await client.status("shop")).queue:  # noqa: ASYNC110  # nobody is told who waits
         await asyncio.sleep(0.01)
     assert not waiting.done()
     gate.open()
