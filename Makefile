@@ -9,7 +9,7 @@ PY := .venv/bin/python
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: .venv/.host browser ## Start a broker and a host, and lease a profile
+demo: .venv/.host browser ## See a lease survive its worker and its browser
 	.venv/bin/lessor demo $(ARGS)
 
 test: .venv/.dev browser ## Run the tests

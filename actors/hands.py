@@ -1,7 +1,8 @@
 """The hands of an owner: every effect the rules order, started on the loop, completed as an event."""
 
 import hashlib
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
 
 from lessor.actors.words import Ports
 from lessor.errors import Code, Problem, problem
@@ -40,14 +41,22 @@ from lessor.messages.request import Navigate
 from lessor.messages.run import RunReading
 from lessor.ports import BrokerAway, BrowserSpec, Session
 
-if TYPE_CHECKING:
-    from lessor.actors.profile import ProfileActor
+T = TypeVar("T")
+
+
+class Owner(Protocol):
+    """The actor whose hands these are."""
+
+    def post(self, message: object) -> None: ...
+    def perform(self, work: Callable[[], Awaitable[T]], then: Callable[[T], None]) -> None: ...
+    def take(self, event: Event) -> None: ...
+    def superseded(self) -> None: ...
 
 
 class Hands:
     """Holds the session: the one live browser under this owner's epoch."""
 
-    def __init__(self, actor: "ProfileActor", ports: Ports, key: ProfileKey) -> None:
+    def __init__(self, actor: Owner, ports: Ports, key: ProfileKey) -> None:
         self._actor, self._ports, self._key = actor, ports, key
         self.session: Session | None = None
         self._over = False

@@ -24,7 +24,7 @@ class BrokerLine:
         body = wire.encode(request)
         if len(body) > wire.REQUEST_BYTES_MAX:
             return problem(Code.TOO_LARGE, f"The request has {len(body)} bytes; send at most {wire.REQUEST_BYTES_MAX}.")
-        if subjects.parse(subject) is None:
+        if subjects.misnamed(subject):
             # A dot in a name would make it another subject, which nobody answers.
             return problem(Code.INVALID_REQUEST, f"A name in {subject!r} is none: use [a-z0-9][a-z0-9_-]{{0,62}}.")
         answer = await self._connection.request(subject, body, timeout_s)

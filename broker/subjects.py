@@ -120,6 +120,11 @@ def parse(subject: str) -> Asked | None:
             return None
 
 
+def misnamed(subject: str) -> bool:
+    """Whether it is meant for a host but a name in it is none."""
+    return subject.startswith(f"{_ROOT}.") and parse(subject) is None
+
+
 def _names(*tokens: str) -> bool:
     return all(_NAME.fullmatch(token) for token in tokens)
 

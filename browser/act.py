@@ -136,7 +136,8 @@ async def dispatch(tab: Tab, action: AnyAction, target: Target, deadline_ms: int
     given = target.token
     assert isinstance(given, Aim)
     sent_ms = boot_ms()
-    if tab.door.away is not None:
+    away = tab.door.away
+    if away is not None:
         return NotSent("The connection to the browser had ended before.")
     if deadline_ms <= sent_ms:
         return NotSent("The deadline had passed before.")
@@ -152,9 +153,14 @@ async def dispatch(tab: Tab, action: AnyAction, target: Target, deadline_ms: int
     page = await _finish(tab, action, given, deadline_ms)
     if isinstance(page, NotSent):
         return page
-    # Input that was acknowledged by a browser which then died may have had no effect at all (contract 13).
-    away = tab.door.away if page is None else None
-    return away or Sent(sent_ms, page)
+    # Input that was acknowledged by a browser or tab which then died may have had no effect at all (contract 13).
+    if page is None and (tab.is_crashed or tab.door.away is not None):
+        return tab.door.silence()
+    return Sent(sent_ms, page)
+
+
+def _away_now(tab: Tab) -> Away:
+    return tab.door.away or Away.SILENT
 
 
 async def _begin(tab: Tab, action: AnyAction, aim: Aim, deadline_ms: int) -> _Begun | NotSent | Away:

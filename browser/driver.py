@@ -49,5 +49,5 @@ async def start() -> Driver | None:
         return None
     playwright = starting.result()
     # No public way leads to the process; a test kills it and so notices when this one closes.
-    transport: Any = playwright._impl_obj._connection._transport  # noqa: SLF001
-    return Driver(playwright, int(transport._proc.pid))  # noqa: SLF001
+    implementation: Any = playwright._impl_obj  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    return Driver(playwright, int(implementation._connection._transport._proc.pid))  # noqa: SLF001

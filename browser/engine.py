@@ -21,7 +21,7 @@ from lessor.browser.keeper.linux import boot_ms
 from lessor.browser.keyring import Keyring
 from lessor.browser.live import Live
 from lessor.browser.origins import Origins
-from lessor.browser.pool import WARM_EPOCH, Pool
+from lessor.browser.pool import WARM_EPOCH, Pool, Warm
 from lessor.browser.secretstore import Secrets
 from lessor.browser.session import LiveSession, whose
 from lessor.errors import Code, Problem, problem
@@ -61,6 +61,7 @@ class Engine:
         self._secret: str | None = None
         self._driver: Driver | None = None
         self._sessions: set[LiveSession] = set()
+        self._preparing: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
         return f"<Engine {len(self._sessions)} live, {self._pool!r}>"
@@ -74,11 +75,12 @@ class Engine:
             if isinstance(unsealed, Problem):
                 return unsealed
             restored = unsealed
-        keeper = await self._keeper(spec)
-        if isinstance(keeper, Problem):
-            return keeper
+        made = await self._keeper(spec)
+        if isinstance(made, Problem):
+            return made
+        keeper = made.keeper if isinstance(made, Warm) else made
         try:
-            session = await self._furnish(spec, keeper, restored, on_gone, deadline_ms)
+            session = await self._furnish(spec, made, restored, on_gone, deadline_ms)
         except BaseException:
             await asyncio.shield(self._drop(keeper, spec.epoch))
             raise
@@ -122,6 +124,8 @@ class Engine:
 
     async def close(self) -> None:
         """Let go of live browsers, end warm ones and the driver."""
+        if self._preparing is not None:
+            await asyncio.wait({self._preparing})
         await self._pool.end()
         await asyncio.gather(*(session.leave() for session in self._sessions))
         self._sessions.clear()
@@ -143,14 +147,24 @@ class Engine:
     def _driver_died(self) -> None:
         for session in tuple(self._sessions):
             session.ended()
+        self._pool.cool()
 
-    async def _keeper(self, spec: BrowserSpec) -> Keeper | Problem:
+    def prepare(self) -> None:
+        """Begin to open what will be needed at once: a host that left browsers behind finds them sooner."""
+        if self._live.has_browsers():
+            self._preparing = asyncio.create_task(self._prepared())
+
+    async def _prepared(self) -> None:
+        with contextlib.suppress(Exception):  # whoever needs it opens it again, and hears what is wrong
+            await self._open()
+
+    async def _keeper(self, spec: BrowserSpec) -> Warm | Keeper | Problem:
         if await self._open() is None:
             return problem(Code.SETUP_FAILED, "The Playwright driver does not start: reinstall lessor[host].")
-        keeper = self._pool.take()
-        if keeper is not None:
-            await asyncio.to_thread(self._live.name, keeper.directory, spec.instance)
-            return keeper
+        warm = self._pool.take()
+        if warm is not None:
+            await asyncio.to_thread(self._live.name, warm.keeper.directory, spec.instance)
+            return warm
         try:
             return await self._launch(self._live.directory(spec.instance), spec.epoch, spec.until_ms)
         except KeeperFailed as failure:
@@ -173,32 +187,59 @@ class Engine:
         )
         return await client.launch(spec)
 
-    async def _launch_warm(self) -> Keeper:
+    async def _launch_warm(self) -> Warm | None:
+        """Started, connected and guarded in advance; None when that did not work."""
         until_ms = boot_ms() + round((self._settings.warm_s + WARM_MARGIN_S) * 1000)
-        return await self._launch(self._live.warm(), WARM_EPOCH, until_ms)
+        keeper = await self._launch(self._live.warm(), WARM_EPOCH, until_ms)
+        connection = await self._admit(
+            keeper, WARM_EPOCH, until_ms, Origins(()), boot_ms() + START_MS_MAX, strict=False
+        )
+        if isinstance(connection, Connection):
+            return Warm(keeper, connection)
+        await self._drop(keeper, WARM_EPOCH)
+        return None
 
     async def _connect(self, spec: BrowserSpec, keeper: Keeper, deadline_ms: int) -> Connection | Failed | Away:
+        return await self._admit(
+            keeper, spec.epoch, spec.until_ms, Origins(spec.origins), deadline_ms, strict=spec.strict
+        )
+
+    async def _admit(
+        self, keeper: Keeper, epoch: int, until_ms: int, origins: Origins, deadline_ms: int, *, strict: bool
+    ) -> Connection | Failed | Away:
         """Admission, then the connection. A page that is stuck in its predecessor's input is not taken over."""
         assert self._secret is not None
         if self._driver is None:
             return Away.GONE
-        admitted = await keeper.admit(spec.epoch, self._secret, spec.until_ms)
+        admitted = await keeper.admit(epoch, self._secret, until_ms)
         if not isinstance(admitted, Admitted):
             return Failed(admitted.reason)
         if not admitted.is_drained:
             return Failed("not drained")
+        return await connect(self._driver.playwright, admitted.ws_url, origins, deadline_ms, strict=strict)
+
+    async def _assign(self, spec: BrowserSpec, warm: Warm, deadline_ms: int) -> Connection | Failed | Away:
+        """A warm browser goes to its first owner, connection and all."""
+        assert self._secret is not None
+        assigned = await warm.keeper.assign(spec.epoch, self._secret, spec.until_ms)
+        if not isinstance(assigned, int):
+            return Failed(assigned.reason)
         origins = Origins(spec.origins)
-        return await connect(self._driver.playwright, admitted.ws_url, origins, deadline_ms, strict=spec.strict)
+        refused = await warm.connection.guard.govern(origins, deadline_ms, strict=spec.strict)
+        return warm.connection if refused is None else refused
 
     async def _furnish(
         self,
         spec: BrowserSpec,
-        keeper: Keeper,
+        made: Warm | Keeper,
         restored: StorageState | None,
         on_gone: Callable[[], None],
         deadline_ms: int,
     ) -> LiveSession | Problem | Failed | Away:
-        connection = await self._connect(spec, keeper, deadline_ms)
+        if isinstance(made, Warm):
+            keeper, connection = made.keeper, await self._assign(spec, made, deadline_ms)
+        else:
+            keeper, connection = made, await self._connect(spec, made, deadline_ms)
         if not isinstance(connection, Connection):
             return connection
         if restored is not None:

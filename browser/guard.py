@@ -30,11 +30,22 @@ class Guard:
     async def stand(self, deadline_ms: int) -> Failed | Away | None:
         """Take up position; None when the guard stands. No request may leave before."""
         self._cdp.on("Fetch.requestPaused", self._on_paused)
+        return await self._intercept(deadline_ms)
+
+    async def _intercept(self, deadline_ms: int) -> Failed | Away | None:
         pattern: dict[str, str] = {"requestStage": "Request"}
         if not self._strict:
             pattern["resourceType"] = "Document"
         enabled = await self._door.through(self._cdp.send("Fetch.enable", {"patterns": [pattern]}), deadline_ms)
         return enabled if isinstance(enabled, (Failed, Away)) else None
+
+    async def govern(self, origins: Origins, deadline_ms: int, *, strict: bool) -> Failed | Away | None:
+        """Hold a browser that was nobody's to its owner's origins, before its egress opens."""
+        self.origins = origins
+        if strict == self._strict:
+            return None
+        self._strict = strict
+        return await self._intercept(deadline_ms)
 
     def refusal(self, frame: str) -> str | None:
         """The address last refused in that frame, told once."""

@@ -50,6 +50,10 @@ class Live:
             grave.unlink(missing_ok=True)
         return self._secret()
 
+    def has_browsers(self) -> bool:
+        """Whether an earlier host left any behind."""
+        return self._browsers.is_dir() and any(self._browsers.iterdir())
+
     def directory(self, instance: str) -> Path:
         """Where that browser lies, or is to lie."""
         return (self._browsers / instance).resolve()

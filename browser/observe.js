@@ -9,7 +9,7 @@ globalThis.lessor ??= (() => {
   const VALUE_BYTES_MAX = 256;
   const ATTRIBUTE_CHARS_MAX = 2 << 20; // of all listed elements: the protocol returns them whether wanted or not
   const READ_MS_MAX = 1500;
-  const CHUNK_NODES_MAX = 20000;
+  const CHUNK_NODES_MAX = 300000;
   const CONTROLS_MAX = 1000;
 
   const INTERACTIVE = [

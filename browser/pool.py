@@ -3,20 +3,34 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
+from lessor.browser.connection import Connection
 from lessor.browser.keeper.client import Keeper, KeeperFailed
 
 WARM_EPOCH = 0
 
 
-class Pool:
-    """Keepers of epoch 0, which whoever leases one takes over like any other."""
+@dataclass(frozen=True, slots=True)
+class Warm:
+    """A browser of epoch 0, connected and guarded: it allows no origin yet, and its egress is closed."""
 
-    def __init__(self, launch: Callable[[], Awaitable[Keeper]], warm_max: int, warm_s: float) -> None:
+    keeper: Keeper
+    connection: Connection
+
+    @property
+    def is_ready(self) -> bool:
+        return not self.keeper.gone.done() and self.connection.browser.is_connected()
+
+
+class Pool:
+    """Browsers of epoch 0 that wait for their first owner."""
+
+    def __init__(self, launch: Callable[[], Awaitable[Warm | None]], warm_max: int, warm_s: float) -> None:
         self._launch = launch
         self._warm_max = warm_max
         self._warm_s = warm_s
-        self._warm: list[Keeper] = []
+        self._warm: list[Warm] = []
         self._filling: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._ending: set[asyncio.Task[None]] = set()
@@ -24,13 +38,13 @@ class Pool:
     def __repr__(self) -> str:
         return f"<Pool {len(self._warm)} of {self._warm_max}>"
 
-    def take(self) -> Keeper | None:
+    def take(self) -> Warm | None:
         """A warm browser that still lives; None: start one."""
         while self._warm:
-            keeper = self._warm.pop()
-            if not keeper.gone.done():
-                return keeper
-            self._start(keeper.close())
+            warm = self._warm.pop()
+            if warm.is_ready:
+                return warm
+            self._start(_kill(warm))
         return None
 
     def closed(self) -> None:
@@ -39,8 +53,8 @@ class Pool:
             return
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(self._warm_s, self._cool)
-        self._warm = [keeper for keeper in self._warm if not keeper.gone.done()]
+        self._timer = asyncio.get_running_loop().call_later(self._warm_s, self.cool)
+        self._warm = [warm for warm in self._warm if not warm.keeper.gone.done()]
         if len(self._warm) < self._warm_max and (self._filling is None or self._filling.done()):
             self._filling = asyncio.create_task(self._fill())
 
@@ -54,15 +68,18 @@ class Pool:
         if self._timer is not None:
             self._timer.cancel()
         await self.filled()
-        self._cool()
+        self.cool()
         if self._ending:
             await asyncio.wait(self._ending)
 
     async def _fill(self) -> None:
         with contextlib.suppress(KeeperFailed):  # the next start will say it to somebody who asked
-            self._warm.append(await self._launch())
+            warm = await self._launch()
+            if warm is not None:
+                self._warm.append(warm)
 
-    def _cool(self) -> None:
+    def cool(self) -> None:
+        """End every warm browser; do not wait for it."""
         while self._warm:
             self._start(_kill(self._warm.pop()))
 
@@ -72,6 +89,6 @@ class Pool:
         task.add_done_callback(self._ending.discard)
 
 
-async def _kill(keeper: Keeper) -> None:
-    await keeper.kill(WARM_EPOCH)
-    await keeper.close()
+async def _kill(warm: Warm) -> None:
+    await warm.keeper.kill(WARM_EPOCH)
+    await warm.keeper.close()

@@ -104,7 +104,7 @@ def call(
         answer.refuse(error.problem)
     except KeyboardInterrupt:
         progress.end()
-        tell("lessor: interrupted; an act that was sent is on record: repeat the command to get its outcome")
+        tell("lessor: interrupted: give the command again, what was sent is on record and is not done twice")
         raise typer.Exit(INTERRUPTED) from None
     finally:
         progress.end()

@@ -154,6 +154,9 @@ def act(  # noqa: PLR0913 -- an option each
     off: Annotated[bool, typer.Option("--off", help="For check: take the mark away.")] = False,
     ref: Annotated[str | None, typer.Option("--ref", help="For press and scroll: on this element.")] = None,
     by_px: Annotated[int, typer.Option("--by-px", help="For scroll: so far, down or (negative) up.")] = 0,
+    secret: Annotated[
+        str | None, typer.Option("--secret", help="For type: a secret of the host, for password fields.")
+    ] = None,
     revision: Annotated[
         str | None, typer.Option("--revision", help="What was seen; else what this run saw last.", show_default=False)
     ] = None,
@@ -170,7 +173,7 @@ def act(  # noqa: PLR0913 -- an option each
     """One input to the page, at most once. The same command again, after an answer was lost, gets the recorded one."""
     answer, where = Answer(as_json), Where(data_dir, nats)
     file = _file(where, run, answer)
-    how = words.How(off=off, ref=ref, by_px=by_px)
+    how = words.How(off=off, ref=ref, by_px=by_px, secret=secret)
     action = words.action(what, how)
     if isinstance(action, Problem):
         answer.refuse(action)

@@ -22,7 +22,6 @@ def log_to_stderr(default: str) -> None:
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
     )
     # What libraries say: asyncio and nats warn of what they cannot tell anybody else.
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format='level=%(levelname)s event="%(message)s"')

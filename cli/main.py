@@ -2,7 +2,7 @@
 
 import typer
 
-from lessor.cli import doctor, leases, playing, profiles, running, status
+from lessor.cli import doctor, leases, playing, profiles, running, secrets, status
 
 EXIT_CODES = """\b
 Exit codes, one per class of error:
@@ -35,6 +35,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 profile_app = typer.Typer(help="The profiles: identities with the origins they may visit.", no_args_is_help=True)
+secret_app = typer.Typer(help="The host's secrets, typed into password fields by reference.", no_args_is_help=True)
 
 app.command("up")(running.up)
 app.command("host")(running.host)
@@ -45,6 +46,10 @@ app.add_typer(profile_app, name="profile")
 profile_app.command("create")(profiles.create)
 profile_app.command("list")(profiles.list_)
 profile_app.command("show")(profiles.show)
+app.add_typer(secret_app, name="secret")
+secret_app.command("set")(secrets.set_)
+secret_app.command("list")(secrets.list_)
+secret_app.command("remove")(secrets.remove)
 app.command("acquire")(leases.acquire)
 app.command("navigate")(leases.navigate)
 app.command("observe")(leases.observe)

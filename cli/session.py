@@ -10,7 +10,7 @@ gets the recorded answer (contract 8).
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from datetime import datetime
 from pathlib import Path
 
@@ -77,7 +77,7 @@ class SessionFile:
         self.path = data_dir / "cli" / f"{name(tenant, 'tenant')}.{name(principal, 'principal')}.{self.run}.json"
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> Generator[None]:
         """One call at a time works on a run's page from here; the second is refused at once."""
         with self._told():
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -116,7 +116,7 @@ class SessionFile:
             fresh.replace(self.path)
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def _told(self) -> Generator[None]:
         try:
             yield
         except OSError as error:

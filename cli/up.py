@@ -7,6 +7,7 @@ drain before it ends the broker. Both children are killed by the kernel when thi
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import sys
 import threading
@@ -103,7 +104,7 @@ class Up:
     async def _start_broker(self) -> str:
         """Where it is, without what it is entered with."""
         if self._config.nats_url is not None:
-            return ",".join(url.rpartition("@")[2] for url in self._config.nats_url.split(","))
+            return re.sub(r"//[^@/]*@", "//", self._config.nats_url)
         self._broker = Embedded(self._config.data_dir / "broker")
         # Shielded: a thread that starts a process cannot be given up, so its end is awaited, then undone.
         starting = asyncio.ensure_future(asyncio.to_thread(self._broker.start))

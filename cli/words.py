@@ -10,7 +10,7 @@ from lessor.errors import Code, Problem, problem
 from lessor.messages.action import Action, AnyAction, Check, Click, Commit, Match, Press, Scroll, Select, Type
 from lessor.messages.ids import request_key
 
-HELP: Final = "click REF | type REF TEXT | select REF OPTION... | check REF [--off] | press KEY [--ref] | scroll [REF]"
+HELP: Final = "click REF | type REF TEXT (or --secret NAME) | select REF OPTION... | check REF [--off] | press KEY [--ref] | scroll [REF]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +20,14 @@ class How:
     off: bool = False
     ref: str | None = None
     by_px: int = 0
+    secret: str | None = None
 
 
 Make = Callable[[Sequence[str], How], Action]
 
 _TABLE: Final[dict[str, tuple[int, int, Make]]] = {
     "click": (1, 1, lambda said, _: Click(ref=said[0])),
-    "type": (2, 2, lambda said, _: Type(ref=said[0], text=said[1])),
+    "type": (1, 2, lambda said, how: Type(ref=said[0], text=said[1] if said[1:] else "", secret=how.secret)),
     "select": (2, 65, lambda said, _: Select(ref=said[0], options=tuple(said[1:]))),
     "check": (1, 1, lambda said, how: Check(ref=said[0], on=not how.off)),
     "press": (1, 1, lambda said, how: Press(key=said[0], ref=how.ref)),
@@ -40,6 +41,8 @@ def action(said: Sequence[str], how: How) -> AnyAction | Problem:
     least, most, make = _TABLE.get(said[0], (0, 0, None))
     if make is None or not least <= len(said) - 1 <= most:
         return problem(Code.INVALID_REQUEST, f"{' '.join(said)!r} is no action: {HELP}")
+    if said[0] == "type" and (len(said) == 3) == (how.secret is not None):
+        return problem(Code.INVALID_REQUEST, "type takes a TEXT or --secret NAME, one of them.")
     try:
         checked: AnyAction = msgspec.convert(msgspec.to_builtins(make(said[1:], how)), AnyAction)
     except msgspec.ValidationError as error:

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar, cast
-
-import pykka
+from typing import Literal, Self, TypeVar
 
 from lessor.actors.bridge import LoopIo, Slot
 from lessor.actors.clock import BootClock
 from lessor.actors.process import ChildFailed, Stop
+from lessor.actors.ref import Ref, is_ref, tell
 from lessor.actors.run import Do, End, Go, Report, See, Take, Want
 from lessor.actors.talk import Talk, as_problem
 from lessor.actors.worker import Begin, Forget, WorkerSupervisor
@@ -107,7 +106,7 @@ class Client:
     def __init__(self, config: Config, where: _Where, caller: Caller, worker: str, limits: Limits) -> None:
         self._config, self._where, self.caller, self.worker, self._limits = config, where, caller, worker, limits
         self._connection: Connection | None = None
-        self._supervisor: pykka.ActorRef[Any] | None = None
+        self._supervisor: Ref | None = None
 
     def __repr__(self) -> str:
         return f"<Client {self.caller.tenant}/{self.caller.principal} worker {self.worker}>"
@@ -130,8 +129,7 @@ class Client:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._supervisor is not None and self._supervisor.is_alive():
-            self._supervisor.tell(Stop())
+        tell(self._supervisor, Stop())
         await self._io.close()
         assert self._connection is not None
         await self._connection.close()
@@ -266,25 +264,22 @@ class Client:
     async def cancel_run(self, run: str, timeout_s: float = 10.0) -> RunTold:
         return await self.ask(self._talk.to.run(run, "cancel"), CancelRun(id=fresh_id()), RunTold, timeout_s)
 
-    async def begin(self, run: str, attempt: int) -> "pykka.ActorRef[Any]":
+    async def begin(self, run: str, attempt: int) -> Ref:
         """Start the run's actor. For `Run`."""
         assert self._supervisor is not None, "enter the client first: async with lessor.connect(...)"
         slot = Slot(self._loop)
-        try:
-            self._supervisor.tell(Begin(run, attempt, slot.set))
-        except pykka.ActorDeadError:
-            raise error_of(_broken()) from None
+        if not tell(self._supervisor, Begin(run, attempt, slot.set)):
+            raise error_of(_broken())
         ref = await slot.get(5.0)
-        assert ref is not None, "the worker's supervisor did not start the run's actor"
-        return cast("pykka.ActorRef[Any]", ref)
+        assert is_ref(ref), "the worker's supervisor did not start the run's actor"
+        return ref
 
-    def forget(self, ref: "pykka.ActorRef[Any]") -> None:
-        if self._supervisor is not None and self._supervisor.is_alive():
-            self._supervisor.tell(Forget(ref))
+    def forget(self, ref: Ref) -> None:
+        tell(self._supervisor, Forget(ref))
 
     async def tell(
         self,
-        ref: "pykka.ActorRef[Any]",
+        ref: Ref,
         make: Callable[[Callable[[object], None]], object],
         timeout_s: float,
         *,
@@ -292,10 +287,8 @@ class Client:
     ) -> object:
         """Tell an actor something that it answers; `silence` is raised when it does not. For `Run` and `Lease`."""
         slot = Slot(self._loop)
-        try:
-            ref.tell(make(slot.set))
-        except pykka.ActorDeadError:
-            raise error_of(_broken()) from None
+        if not tell(ref, make(slot.set)):
+            raise error_of(_broken())
         answer = await slot.get(timeout_s)
         if answer is None:
             raise error_of(silence or _broken())
@@ -330,7 +323,7 @@ class Run:
     def __init__(self, client: Client, run: str, attempt: int, deadline_s: float) -> None:
         self.client, self.run, self.attempt = client, run, attempt
         self._deadline = datetime.now(UTC) + timedelta(seconds=deadline_s)
-        self._ref: pykka.ActorRef[Any] | None = None
+        self._ref: Ref | None = None
         self._reported = False
         self.claim = 0
 

@@ -67,16 +67,19 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, environment: Mapping[str, str], data_dir: Path | None = None) -> "Config":
-        """From LESSOR_DATA_DIR, LESSOR_URL, LESSOR_TOKEN, LESSOR_CREDENTIALS, LESSOR_HOST, LESSOR_CHROMIUM.
+        """From LESSOR_DATA_DIR, LESSOR_LIVE_DIR, LESSOR_URL, LESSOR_TOKEN, LESSOR_CREDENTIALS, LESSOR_HOST and
+        LESSOR_CHROMIUM.
 
         Each number of `Limits` may be set by LESSOR_LIMIT_ and its name: LESSOR_LIMIT_WARM_MAX=0. Raises
         LessorError when one is no number; a host also refuses those that contradict each other.
         """
         chosen = data_dir or Path(environment.get("LESSOR_DATA_DIR") or default_data_dir())
+        live = environment.get("LESSOR_LIVE_DIR")
         credentials = environment.get("LESSOR_CREDENTIALS")
         chromium = environment.get("LESSOR_CHROMIUM")
         return cls(
             data_dir=chosen.absolute(),
+            live_dir=Path(live).absolute() if live else None,
             nats_url=environment.get("LESSOR_URL"),
             nats_token=environment.get("LESSOR_TOKEN"),
             nats_credentials=Path(credentials) if credentials else None,

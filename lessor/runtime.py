@@ -13,14 +13,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
-import pykka
 import structlog
 
 from lessor.actors.bridge import LoopIo
 from lessor.actors.clock import BootClock
 from lessor.actors.process import ChildFailed, Stop
+from lessor.actors.ref import Ref, tell
 from lessor.actors.supervisor import SessionLost, SupervisorActor, Wake
 from lessor.actors.words import DrainAll, Ports
 from lessor.broker.connection import Connection, Settings, open_connection
@@ -66,7 +66,9 @@ async def chromium(config: Config) -> Browser | Problem:
         warm_max=config.limits.warm_max,
         warm_s=config.limits.warm_s,
     )
-    return Engine(settings)
+    engine = Engine(settings)
+    engine.prepare()
+    return engine
 
 
 def settings_of(config: Config, endpoint: Endpoint | None, name: str) -> Settings:
@@ -110,7 +112,7 @@ class Host:
         self.why: Problem | None = None
         self.warnings: tuple[str, ...] = ()
         self._stack = contextlib.AsyncExitStack()
-        self._supervisor: pykka.ActorRef[Any] | None = None
+        self._supervisor: Ref | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._again: asyncio.Task[None] | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -133,10 +135,9 @@ class Host:
             raise error_of(problem(Code.SETUP_FAILED, " ".join(contradictions)))
         self._loop = asyncio.get_running_loop()
         self._stack.callback(_lock(self.config))
-        self._broker = await self._reach()
-        made = await self._make_browser(self.config)
-        self._browser = _value(made)
+        self._browser = _value(await self._make_browser(self.config))
         self._stack.push_async_callback(self._browser.close)
+        self._broker = await self._reach()
         await self._begin()
         self._watch = asyncio.get_running_loop().create_task(self._watch_connection())
 
@@ -202,19 +203,12 @@ class Host:
         await self._water.keep()
 
     def _tell(self, message: object) -> None:
-        supervisor = self._supervisor
-        if supervisor is not None:
-            with contextlib.suppress(pykka.ActorDeadError):
-                supervisor.tell(message)
+        tell(self._supervisor, message)
 
     def _hand_in(self, call: Call | RunCall | HostCall) -> None:
         """From the gateway. Without a supervisor nobody would ever answer."""
-        supervisor = self._supervisor
-        with contextlib.suppress(pykka.ActorDeadError):
-            if supervisor is not None:
-                supervisor.tell(call)
-                return
-        call.answer(Refused(error=problem(Code.MOVED, "The host is stopping: ask again.", retry_after_s=0.5)))
+        if not tell(self._supervisor, call):
+            call.answer(Refused(error=problem(Code.MOVED, "The host is stopping: ask again.", retry_after_s=0.5)))
 
     def _told(self, message: ChildFailed | SessionLost) -> None:
         """From the supervisor's thread."""

@@ -102,7 +102,8 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     elements: tuple[Element, ...] = ()
     truncated: bool = False
     total: int = 0
-    """Interactive elements on the page, seen or not; `truncated` is true when anything was left out."""
+    """Interactive elements that can be seen on the page, listed or not; `truncated` is true when anything was left out.
+    Both totals count what could be read within 1.5 s: of a larger page they say at least how much there is."""
     text_total: int = 0
     """Length of the readable text in UTF-8 bytes before it was cut."""
     notices: Notices = ()

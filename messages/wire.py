@@ -1,6 +1,5 @@
 """JSON on the wire and in the journal: the only encoders and decoders there are."""
 
-import re
 from typing import Final, TypeVar
 
 import msgspec
@@ -18,8 +17,6 @@ T = TypeVar("T")
 _encoder: Final = msgspec.json.Encoder()
 _reply_decoder: Final = msgspec.json.Decoder(AnyReply)
 _decoders: Final[dict[type, msgspec.json.Decoder[object]]] = {}
-_QUOTED: Final = re.compile(r"(?<=value) '.*'|(?<=unknown field) `(?![A-Za-z_]{1,40}`).*`", re.DOTALL)
-"""What a validation error repeats of the request: values, and field names that are hardly any."""
 
 
 def encode(message: Request[Reply] | Reply | Entry | Own | HostSession | RunRecord) -> bytes:
@@ -43,10 +40,18 @@ def decode_request(body: bytes, kind: type[T]) -> T | Problem:
     try:
         return decode(body or b"{}", kind)
     except msgspec.ValidationError as error:
-        why = _QUOTED.sub("", str(error))
-        return problem(Code.INVALID_REQUEST, f"Mend the request and send it again: {why}.")
+        return problem(Code.INVALID_REQUEST, f"Mend the request and send it again: {_without_payload(str(error))}.")
     except (msgspec.DecodeError, RecursionError):
         return problem(Code.INVALID_REQUEST, "The request is not valid JSON: send one JSON object.")
+
+
+def _without_payload(said: str) -> str:
+    """What msgspec found wrong and where, without the sender's own words."""
+    if said.startswith("Object contains unknown field"):
+        return "it has a field that is not known"
+    if said.startswith("Invalid"):
+        return f"invalid value at {said.rpartition(' - at ')[2]}"
+    return said
 
 
 def decode_reply(body: bytes) -> AnyReply | Problem:

@@ -182,6 +182,8 @@ class Keeper:
                 answer({"ok": True, "now_ms": now_ms, **self._status()})
             case {"op": "admit", "epoch": int(epoch), "secret": str(secret), "until_ms": int(until_ms)}:
                 self._admit(epoch, until_ms, secret, now_ms, answer)
+            case {"op": "assign", "epoch": int(epoch), "secret": str(secret), "until_ms": int(until_ms)}:
+                self._assign(epoch, until_ms, secret, now_ms, answer)
             case {"op": "extend", "epoch": int(epoch), "until_ms": int(until_ms)}:
                 self._extend(epoch, until_ms, now_ms, answer)
             case {"op": "egress", "epoch": int(epoch), "open": bool(is_open), "allow_private": [*allowed]}:
@@ -226,6 +228,16 @@ class Keeper:
 
         self._bridge.cut()
         self._outlet.close(lambda: self._bridge.when_settled(settled))
+
+    def _assign(self, epoch: int, until_ms: int, secret: str, now_ms: int, answer: Answer) -> None:
+        """The client that made the browser ready keeps it, now under its owner's epoch."""
+        reason = "no_client" if not self._bridge.has_client else None
+        reason = reason or self._tenure.assign(epoch, until_ms, secret, now_ms)
+        if reason is not None:
+            return answer(self._refusal(reason))
+        self._set_deadline()
+        self._write_state()
+        answer({"ok": True, "deadline_ms": self._tenure.deadline_ms})
 
     def _extend(self, epoch: int, until_ms: int, now_ms: int, answer: Answer) -> None:
         reason = self._tenure.extend(epoch, until_ms, now_ms)

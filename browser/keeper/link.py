@@ -92,6 +92,16 @@ class Keeper:
             case _:
                 return _refused(answer)
 
+    async def assign(self, epoch: int, secret: str, until_ms: int, timeout_s: float = CALL_S_MAX) -> int | Refused:
+        """Give a browser that is nobody's (epoch 0) to its first owner; the connected client keeps its connection.
+        Answers the deadline."""
+        answer = await self._ask(timeout_s, op="assign", epoch=epoch, secret=secret, until_ms=until_ms)
+        match answer:
+            case {"ok": True, "deadline_ms": int(deadline_ms)}:
+                return deadline_ms
+            case _:
+                return _refused(answer)
+
     async def extend(self, epoch: int, until_ms: int, timeout_s: float = CALL_S_MAX) -> int | Refused:
         """Move the deadline forward; answers the one now in force, which is the only one to rely on. Within
         an epoch it never moves back."""

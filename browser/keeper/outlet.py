@@ -93,7 +93,7 @@ class Outlet:
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
             # Imported here, so that only this process pays for it.
-            from lessor.browser.egress.process import serve
+            from lessor.browser.keeper.egress.process import serve
 
             serve(self._listener, self._its_line)
         finally:

@@ -47,6 +47,18 @@ class Tenure:
         self.epoch = epoch
         return None
 
+    def assign(self, epoch: int, until_ms: int, secret: str, now_ms: int) -> Reason | None:
+        """A browser that is nobody's yet (epoch 0) gets its first owner; there is no predecessor to cut."""
+        if not same(secret, self._secret):
+            return "bad_secret"
+        reason = self._refuse_time(until_ms, now_ms)
+        if reason is not None:
+            return reason
+        if self.epoch != 0 or epoch <= 0:
+            return "stale_epoch"
+        self.epoch, self.deadline_ms = epoch, until_ms
+        return None
+
     def extend(self, epoch: int, until_ms: int, now_ms: int) -> Reason | None:
         """The admitted host asks for more time. Past the deadline there is nothing left to extend."""
         reason = self._refuse_time(until_ms, now_ms)

@@ -3,6 +3,8 @@
 import argparse
 import asyncio
 import contextlib
+import json
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -15,10 +17,11 @@ from lessor.cli.demo.play import Play, perform
 from lessor.cli.demo.processes import Broken
 from lessor.cli.demo.site_switches import Answer
 from lessor.cli.demo.timeline import Timeline
-from lessor.errors import Exit, LessorError
+from lessor.errors import LessorError
 
 INTERRUPTED: Final = 130
 FAILED: Final = 1
+KEPT: Final = ("LESSOR_CHROMIUM",)
 DEFAULT_INVOICES: Final = 2
 
 
@@ -34,18 +37,19 @@ def run(
     """Play the demo; the exit code is 0 when all that was promised came true.
 
     The timeline goes to stdout, with `as_json` to stderr: stdout then holds the one line of figures."""
+    for name in [name for name in os.environ if name.startswith("LESSOR_") and name not in KEPT]:
+        del os.environ[name]  # the demo is about itself, not about your broker
     timeline = Timeline(sys.stderr if as_json else sys.stdout, picture=picture is not None)
     try:
         figures, short = asyncio.run(_until_told(Play(plan(invoices, seed), answer, naive), timeline))
     except KeyboardInterrupt:
         timeline.verdict("Interrupted. Nothing is left running.", good=False)
         return INTERRUPTED
-    except Broken as error:
+    except (Broken, LessorError) as error:
         timeline.verdict(f"The demo broke: {error}", good=False)
-        return FAILED
-    except LessorError as error:
-        timeline.verdict(f"The demo broke: {error.problem.code}: {error.problem.message}", good=False)
-        return Exit(error.problem.code.class_.exit)
+        if as_json:
+            print(json.dumps({"error": {"message": str(error)}}), flush=True)
+        return error.problem.code.class_.exit if isinstance(error, LessorError) else FAILED
     timeline.verdict(_verdict(figures, short, invoices), good=not short)
     if picture is not None:
         timeline.save(picture)

@@ -13,7 +13,7 @@ from typing import Any, Final
 from lessor.cli.demo import narrate
 from lessor.cli.demo.figures import Figures, read, shortcomings
 from lessor.cli.demo.plan import LOGIN_RUN, RUN, Fault, Invoice
-from lessor.cli.demo.processes import Child
+from lessor.cli.demo.processes import Broken, Child
 from lessor.cli.demo.stage import Stage
 from lessor.cli.demo.timeline import Timeline
 
@@ -74,6 +74,8 @@ class _Run:
             words = narrate.of_worker(event)
             if words is not None:
                 self._stage.timeline.row(worker.name, words)
+            if event["event"] == "failed":
+                raise Broken(f"{worker.name} failed: {event['code']}: {event['message']}")
             if event["event"] == "ready" and await self._strike(worker, event):
                 return False
         if await worker.code(END_S_MAX) != 0:
@@ -84,6 +86,7 @@ class _Run:
         """Say go, with what is planned for this invoice. True when the worker was killed."""
         stage, site = self._stage, self._stage.site
         fault = self._faults.pop(event["number"], Fault.NONE)
+        await stage.remember()
         if fault is Fault.WORKER_BEFORE_CLICK:
             await stage.kill_worker(worker)
             return True
@@ -99,7 +102,7 @@ class _Run:
         if fault.kills_worker:
             await stage.kill_worker(worker)
         else:
-            await stage.kill_browser()
+            stage.kill_browser()
         if fault is not Fault.BROWSER_LATE:
             await asyncio.to_thread(site.release)
         return fault.kills_worker

@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Self
 
 import psutil
@@ -27,6 +28,12 @@ class Broken(Exception):
     """A process of the demo ended or fell silent when it should not have."""
 
 
+def python() -> list[str]:
+    """This interpreter. `-m` alone would put the working directory before everything installed."""
+    is_checkout = sys.path[0] in ("", str(Path.cwd()))
+    return [sys.executable] if is_checkout else [sys.executable, "-P"]
+
+
 class Child:
     """One process, in a session of its own: a Ctrl-C on the terminal reaches the demo alone, which ends the rest."""
 
@@ -36,18 +43,25 @@ class Child:
         self._log = log
 
     @classmethod
-    async def start(cls, name: str, module: str, arguments: Sequence[str], directory: Path) -> Self:
+    async def start(
+        cls,
+        name: str,
+        module: str,
+        arguments: Sequence[str],
+        directory: Path,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> Self:
         log = directory / f"{name.replace(' ', '-')}.log"
         with log.open("ab") as errors:
             process = await asyncio.create_subprocess_exec(
-                sys.executable,
+                *python(),
                 "-m",
                 module,
                 *arguments,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=errors,
-                env={**os.environ, MARK: str(directory), "TMPDIR": str(directory)},
+                env={**os.environ, MARK: str(directory), "TMPDIR": str(directory), **environment},
                 start_new_session=True,
                 limit=LINE_BYTES_MAX,
             )
@@ -115,7 +129,7 @@ class Census:
         self._seen: set[_Seen] = set()
 
     def look(self) -> None:
-        """Remember who is there now. Call it while things live, since orphans lose their parents."""
+        """Remember who is there now. Blocking: it reads the process table."""
         table = {process.pid: process for process in psutil.process_iter(["ppid", "create_time", "cmdline"])}
         marked = {pid for pid, process in table.items() if self._is_marked(process)}
         for pid, process in table.items():

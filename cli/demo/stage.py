@@ -72,10 +72,11 @@ class Stage:
         password = secrets.token_urlsafe(9)
         Secrets(self.data / "secrets").store(TENANT, SECRET, password)
         site = ("--directory", str(self.site_directory), "--seed-user", f"{USER}:{password}")
-        host = ("--data-dir", str(self.data), "--live-dir", str(self.live))
+        host = ("--data-dir", str(self.data))
+        at_live = {"LESSOR_LIVE_DIR": str(self.live)}
         self._site_process, self._host = await asyncio.gather(
             Child.start("site", "lessor.cli.demo.site", site, self.directory),
-            Child.start("host", "lessor.cli.demo.host", host, self.directory),
+            Child.start("host", "lessor.cli.demo.host", host, self.directory, at_live),
         )
         self.site = SiteClient(json.loads(await _first_line(self._site_process))["url"])
         self.timeline.row("site", f"serves {self.site.url}: a login, an invoice form, a log of its own")
@@ -116,15 +117,17 @@ class Stage:
         arguments += ["--name", name.replace(" ", "-"), *(["--naive"] if naive else [])]
         return await Child.start(name, "lessor.cli.demo.worker", arguments, self.directory)
 
-    async def kill_worker(self, worker: Child) -> None:
+    async def remember(self) -> None:
+        """Note every process there is now. Call it before a kill, since orphans lose their parents."""
         await asyncio.to_thread(self.census.look)
+
+    async def kill_worker(self, worker: Child) -> None:
         await worker.end(signal.SIGKILL, STOP_S_MAX)
         self.timeline.row(worker.name, f"is killed (SIGKILL, pid {worker.pid})", loud=True)
 
-    async def kill_browser(self) -> None:
+    def kill_browser(self) -> None:
         """The Chromium of the present lease, by the pid that its keeper wrote down."""
         assert self._instance is not None
-        await asyncio.to_thread(self.census.look)
         record = state.read(str(Live(self.live).directory(self._instance)))
         if record is None or not tree.is_alive(record["browser"], record["browser_start"]):
             raise Broken(f"there is no living browser of {self._instance}")
@@ -140,7 +143,7 @@ class Stage:
 
     async def close(self) -> int:
         """End host and site as their operator would, and count what is left of anything: the orphans."""
-        await asyncio.to_thread(self.census.look)
+        await self.remember()
         await self._stop_reading()
         await asyncio.gather(*(child.end(signal.SIGTERM, STOP_S_MAX) for child in (self._host, self._site_process)))
         orphans = await asyncio.to_thread(self.census.left, GONE_S_MAX)

@@ -187,7 +187,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--invoice", action="append", type=_invoice, metavar="NUMBER=AMOUNT")
     parser.add_argument("--naive", action="store_true", help=argparse.SUPPRESS)
     die_with_parent()
-    asyncio.run(work(parser.parse_args(arguments)))
+    try:
+        asyncio.run(work(parser.parse_args(arguments)))
+    except LessorError as error:
+        say("failed", code=error.problem.code, message=error.problem.message)
+        return 1
     return 0
 
 

@@ -9,7 +9,7 @@ from lessor.lease.answers import refusal
 from lessor.lease.turn import next_turn
 from lessor.lease.verdict import Asked, Desk, Now, Operation, Release, Say, Verdict
 from lessor.limits import ms
-from lessor.messages.request import Act, AskOutcome, Close
+from lessor.messages.request import Act, AskOutcome, Close, PageRequest
 
 ANSWER_MARGIN_MS = 100
 """An answer at a deadline leaves a little earlier, so that it is there in time."""
@@ -26,7 +26,7 @@ def alarm_ms(ledger: Ledger, desk: Desk) -> int | None:
     if desk.start is not None:
         moments += starting.moments(desk, desk.start)
     moments += [place.answer_by_ms if place.asked else place.kept_until_ms for place in desk.queue]
-    moments += [_late_ms(asked) for asked in (*desk.closers, *desk.questions)]
+    moments += [_late_ms(asked) for asked in (*desk.closers, *desk.questions, *desk.lane)]
     if desk.retry_ms is not None:
         moments.append(desk.retry_ms)
     if idle(ledger, desk):
@@ -46,9 +46,9 @@ def _operation_moments(current: Operation) -> list[int]:
 
 
 def _late_ms(asked: Asked) -> int:
-    """When a waiting close or question is answered with where things stand."""
+    """When a waiting close, question or call is answered with where things stand."""
     request = asked.request
-    if isinstance(request, Close):
+    if isinstance(request, PageRequest):
         return request.deadline_ms - ANSWER_MARGIN_MS
     return asked.arrived_ms + ms(request.budget_s) - ANSWER_MARGIN_MS
 
@@ -99,17 +99,20 @@ def _overdue(ledger: Ledger, desk: Desk, current: Operation, now: Now) -> Verdic
 
 
 def _late(ledger: Ledger, desk: Desk, now: Now) -> Verdict | None:
-    """Closes and questions whose callers cannot wait any longer."""
-    due = [asked for asked in (*desk.closers, *desk.questions) if now.ms >= _late_ms(asked)]
+    """Closes, questions and calls in the lane whose callers cannot wait any longer (contract 10)."""
+    due = [asked for asked in (*desk.closers, *desk.questions, *desk.lane) if now.ms >= _late_ms(asked)]
     if not due:
         return None
     replies: list[Say] = []
     for asked in due:
         if isinstance(asked.request, AskOutcome):
             told = problem(Code.PENDING, "The act is still under way: ask again.", retry_after_s=1.0)
-        else:
+        elif isinstance(asked.request, Close):
             told = problem(Code.CLOSING, "The lease is still closing: ask again for its receipt.", retry_after_s=0.5)
+        else:
+            told = problem(Code.DEADLINE_PASSED, "The page was busy all the time and nothing was done: ask again.")
         replies.append(refusal(ledger, desk, asked, told, now))
-    closers = tuple(asked for asked in desk.closers if asked not in due)
-    questions = tuple(asked for asked in desk.questions if asked not in due)
-    return Verdict(replace(desk, closers=closers, questions=questions), replies=tuple(replies))
+    closers, questions, waiting = (
+        tuple(asked for asked in some if asked not in due) for some in (desk.closers, desk.questions, desk.lane)
+    )
+    return Verdict(replace(desk, closers=closers, questions=questions, lane=waiting), replies=tuple(replies))

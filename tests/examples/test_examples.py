@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from examples import embedded, hello, sync_script
 from lessor.cli.demo.site import Site
 from lessor.config import Config
 from lessor.errors import Code, LessorError
+from lessor.messages.reply import StepState
 from lessor.runtime import Runtime
 
 
@@ -46,6 +48,13 @@ async def test_the_script_commits_its_step_once_however_often_it_runs(
     said = capsys.readouterr().out.splitlines()
     assert said == ["attempt 1: done now, DISPATCHED", "attempt 2: was done before, DISPATCHED"]
     assert len(site.approvals()) == 1
+
+    def look_it_up() -> StepState:
+        with lessor.sync.connect() as client, client.run("look") as run:
+            step = run.step(run.acquire("script"), "approve", task="order-81")
+            return step.reconcile(lambda key: f"{key} is in the log", by="look-up")
+
+    assert await asyncio.to_thread(look_it_up) is StepState.SUCCEEDED
 
 
 class Server:
@@ -101,6 +110,14 @@ async def test_the_web_application_says_why_it_cannot_start(tmp_path: Path, site
     said = await server.start()
     assert said["type"] == "lifespan.startup.failed"
     assert "data" in said["message"]
+
+
+def test_a_script_without_a_broker_is_told_so_and_leaves_no_thread(tmp_path: Path) -> None:
+    before = threading.active_count()
+    with pytest.raises(LessorError) as refused, lessor.sync.connect(data_dir=tmp_path):
+        pass
+    assert refused.value.code is Code.SETUP_FAILED
+    assert threading.active_count() == before
 
 
 async def test_the_sync_face_raises_what_the_async_one_does(runtime: Runtime) -> None:

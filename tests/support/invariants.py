@@ -611,10 +611,12 @@ SCANS: tuple[Callable[[History], Findings], ...] = (
 """Those that need nothing but the history."""
 
 
-def violations(history: History, *, now_ms: int, unix_ms: int, owner: Caller, limits: Limits) -> list[str]:
-    """Everything wrong with a history, in the order of the predicates."""
+def violations(
+    history: History, *, now_ms: int, unix_ms: int, owner: Caller, limits: Limits, ticks: int = 2
+) -> list[str]:
+    """Everything wrong with a history, in the order of the predicates. `ticks`: those a teardown may take."""
     found = [finding for scan in SCANS for finding in scan(history)]
     found += p12_renewal(history, unix_ms)
-    found += p16_teardown(history, now_ms, 2 * ms(limits.tick_s))
+    found += p16_teardown(history, now_ms, ticks * ms(limits.tick_s))
     found += p17_strangers(history, owner)
     return found

@@ -127,3 +127,18 @@ async def test_what_asked_too_late_does_nothing(plain: Plain, fake: Fake) -> Non
         late = await held.ask(verb, deadline_ms=held.view["clock_ms"] - 1)
         assert late["error"]["code"] == "deadline_passed", late
     assert (await held.ask("observe"))["type"] == "observed"
+
+
+async def test_a_call_that_waits_behind_another_has_its_answer_by_its_deadline(plain: Plain, fake: Fake) -> None:
+    """And is never begun afterwards."""
+    held = await lease(plain, "r1", "shop")
+    fake.gate.clear()
+    looking = asyncio.ensure_future(held.send("observe", held.body("observe")))
+    await fake.arrived.wait()
+    click = {"do": "click", "ref": "e1.aa"}
+    late = await held.ask("act", timeout_s=0.3, revision="r0", action=click)
+    assert (late["error"]["code"], late["lease"]["next_sequence"]) == ("deadline_passed", 1)
+    fake.gate.set()
+    assert await looking is not None
+    acted = await held.ask("act", revision="r0", action=click)
+    assert (acted["sequence"], fake.clicks) == (1, 1)

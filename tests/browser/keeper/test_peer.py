@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from lessor.browser.egress import peer
+from lessor.browser.keeper.egress import peer
 from tests.browser.keeper.bench import Bench, Site
 
 NOBODY = 65534

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lessor.browser.egress import http
-from lessor.browser.egress.address import Policy, is_public, parse, split_authority
 from lessor.browser.keeper import websocket
+from lessor.browser.keeper.egress import http
+from lessor.browser.keeper.egress.address import Policy, is_public, parse, split_authority
 from lessor.browser.keeper.launch import KeeperFailed
 from lessor.browser.keeper.tenure import Tenure
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lessor.browser.egress import http
-from lessor.browser.egress.exchange import Exchange
-from lessor.browser.egress.tunnel import FORGED, IS_TLS13, Records, Tunnel
+from lessor.browser.keeper.egress import http
+from lessor.browser.keeper.egress.exchange import Exchange
+from lessor.browser.keeper.egress.tunnel import FORGED, IS_TLS13, Records, Tunnel
 
 HELLO = b"\x02h2\x08http/1.1"
 WS_HELLO = b"\x08http/1.1"

@@ -6,19 +6,19 @@ import errno
 import socket
 import struct
 
-from lessor.browser.egress import http
-from lessor.browser.egress.address import parse
-from lessor.browser.egress.exchange import Exchange
-from lessor.browser.egress.side import BUFFER_BYTES_MAX, Side
-from lessor.browser.egress.tunnel import Tunnel
 from lessor.browser.keeper import linux, loop
+from lessor.browser.keeper.egress import http
+from lessor.browser.keeper.egress.address import parse
+from lessor.browser.keeper.egress.exchange import Exchange
+from lessor.browser.keeper.egress.side import BUFFER_BYTES_MAX, Side
+from lessor.browser.keeper.egress.tunnel import Tunnel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lessor.browser.egress.address import Policy
-    from lessor.browser.egress.resolver import Resolver
+    from lessor.browser.keeper.egress.address import Policy
+    from lessor.browser.keeper.egress.resolver import Resolver
 
 CONNECT_MS_MAX = 5000
 FAREWELL_MS_MAX = 10_000

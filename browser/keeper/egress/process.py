@@ -6,11 +6,11 @@ import json
 import os
 import socket
 
-from lessor.browser.egress.address import Policy
-from lessor.browser.egress.connection import Connection
-from lessor.browser.egress.peer import is_ours
-from lessor.browser.egress.resolver import Resolver
 from lessor.browser.keeper import linux, loop
+from lessor.browser.keeper.egress.address import Policy
+from lessor.browser.keeper.egress.connection import Connection
+from lessor.browser.keeper.egress.peer import is_ours
+from lessor.browser.keeper.egress.resolver import Resolver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

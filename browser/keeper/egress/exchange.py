@@ -7,7 +7,7 @@ the request, it is answered once, and its connection is used once.
 
 from __future__ import annotations
 
-from lessor.browser.egress import http
+from lessor.browser.keeper.egress import http
 
 
 class Exchange:

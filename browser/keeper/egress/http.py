@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lessor.browser.egress.address import split_authority
+from lessor.browser.keeper.egress.address import split_authority
 
 HEAD_BYTES_MAX = 128 << 10
 END = b"\r\n\r\n"

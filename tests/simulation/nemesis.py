@@ -1,0 +1,233 @@
+"""Whatever can go wrong, at moments that the seed decides; every fault is counted."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from lessor.actors.process import Process as Actor
+from lessor.actors.profile import ProfileActor
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+EVERY_S = 6.0
+ARMED_S = 15.0
+
+
+class Nemesis:
+    """Begins after a while, and heals everything at the end of the chaos."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self.active = False
+        self._armed: dict[str, tuple[float, str, str]] = {}
+        """By kind of actor: until when, before or after, and in which step."""
+        self._kinds: list[tuple[float, Callable[[], str | None]]] = [
+            (5, self._host_crash),
+            (4, self._host_pause),
+            (4, self._host_partition),
+            (2, self._broker_outage),
+            (1, self._power_loss),
+            (1, self._drain),
+            (6, self._crash_owner),
+            (1, self._crash_supervisor),
+            (2, self._crash_run),
+            (1, self._crash_worker_supervisor),
+            (2, self._worker_crash),
+            (2, self._worker_pause),
+            (2, self._worker_partition),
+            (3, self._browser_crash),
+            (2, self._stale_leader),
+        ]
+
+    @property
+    def _draw(self):  # type: ignore[no-untyped-def]  # random.Random; the world is built after this
+        return self._world.scheduler.random
+
+    def begin(self) -> None:
+        self.active = True
+        store, network, browser = self._world.store_chances, self._world.network_chances, self._world.browser_chances
+        store.lost, store.ghost, store.in_flight = 0.01, 0.01, 0.01
+        network.lost, network.twice, network.late = 0.01, 0.04, 0.02
+        browser.late = 0.08
+        self._next()
+
+    def heal(self) -> None:
+        """Everything up and connected, nothing stopped, no chance of failure any more."""
+        self.active = False
+        world = self._world
+        now_us, now_s = world.scheduler.now_us, world.scheduler.now_s
+        for chances in (world.store_chances, world.network_chances, world.browser_chances):
+            chances.silence()
+        world.store.down_until_s = now_s
+        self._armed.clear()
+        for host in world.hosts:
+            host.line.cut_until_s = host.line.stale_until_s = now_s
+            if host.process is not None:
+                host.process.stopped_until_us = now_us
+            if not host.is_up:
+                host.start()
+        for worker in world.workers:
+            worker.line.cut_until_s = now_s
+            if worker.process is not None:
+                worker.process.stopped_until_us = now_us
+            if not worker.is_up:
+                worker.start()
+
+    def _next(self) -> None:
+        if not self.active:
+            return
+        weights = [weight for weight, _ in self._kinds]
+        kind = self._draw.choices([do for _, do in self._kinds], weights)[0]()
+        if kind is not None:
+            self._world.recorder.fault(kind)
+        self._world.scheduler.at(self._draw.expovariate(1 / EVERY_S), self._next)
+
+    # -- processes
+
+    def _host_crash(self) -> str | None:
+        host = self._draw.choice(self._world.hosts)
+        if not host.is_up:
+            return None
+        host.kill()
+        soon = self._draw.random() < 0.5
+        self._world.scheduler.at(self._draw.uniform(0.05, 2) if soon else self._draw.uniform(2, 60), self._up(host))
+        return "host crash"
+
+    def _up(self, process) -> Callable[[], None]:  # type: ignore[no-untyped-def]  # host or worker
+        return lambda: None if process.is_up else process.start()
+
+    def _power_loss(self) -> str | None:
+        host = self._draw.choice(self._world.hosts)
+        host.lose_power()
+        self._world.scheduler.at(self._draw.uniform(1, 50), self._up(host))
+        return "power loss"
+
+    def _drain(self) -> str | None:
+        host = self._draw.choice(self._world.hosts)
+        if not host.is_up:
+            return None
+        host.drain()
+        return "drain"
+
+    def _host_pause(self) -> str | None:
+        host = self._draw.choice(self._world.hosts)
+        if not host.is_up:
+            return None
+        host.process.stop(self._seconds(50))
+        return "host pause"
+
+    def _worker_crash(self) -> str | None:
+        worker = self._draw.choice(self._world.workers)
+        if not worker.is_up:
+            return None
+        worker.kill()
+        self._world.scheduler.at(self._draw.uniform(0.1, 20), self._up(worker))
+        return "worker crash"
+
+    def _worker_pause(self) -> str | None:
+        worker = self._draw.choice(self._world.workers)
+        if not worker.is_up:
+            return None
+        worker.process.stop(self._seconds(60))
+        return "worker pause"
+
+    def _seconds(self, most_s: float) -> float:
+        return self._draw.uniform(0.1, 3) if self._draw.random() < 0.5 else self._draw.uniform(3, most_s)
+
+    # -- ways and places
+
+    def _host_partition(self) -> str:
+        host = self._draw.choice(self._world.hosts)
+        host.line.cut_until_s = self._world.scheduler.now_s + self._seconds(50)
+        return "host partition"
+
+    def _worker_partition(self) -> str:
+        worker = self._draw.choice(self._world.workers)
+        worker.line.cut_until_s = self._world.scheduler.now_s + self._seconds(30)
+        return "worker partition"
+
+    def _broker_outage(self) -> str:
+        self._world.store.down_until_s = self._world.scheduler.now_s + self._seconds(18)
+        return "broker outage"
+
+    def _stale_leader(self) -> str:
+        self._draw.choice(self._world.hosts).line.goes_stale(self._draw.uniform(0.5, 4))
+        return "stale leader"
+
+    def _browser_crash(self) -> str | None:
+        keepers = [keeper for host in self._world.hosts for keeper in host.keepers]
+        if not keepers:
+            return None
+        self._draw.choice(keepers).die()
+        return "browser crash"
+
+    # -- actors
+
+    def _crash_owner(self) -> str:
+        step = self._draw.choice(STEPS)
+        return self._arm("ProfileActor", step)
+
+    def _crash_supervisor(self) -> str:
+        return self._arm("SupervisorActor", "any")
+
+    def _crash_run(self) -> str:
+        return self._arm("RunActor", "any")
+
+    def _crash_worker_supervisor(self) -> str:
+        return self._arm("WorkerSupervisor", "any")
+
+    def _arm(self, kind: str, step: str) -> str:
+        until_s = self._world.scheduler.now_s + ARMED_S
+        self._armed[kind] = (until_s, self._draw.choice(["before", "after"]), step)
+        return f"armed {kind}"
+
+    def crashes(self, actor: Actor, message: object, when: str) -> bool:
+        """Asked before and after every message of every actor."""
+        if not self._armed:
+            return False
+        kind = type(actor).__mro__[2].__name__
+        until_s, moment, step = self._armed.get(kind, (0.0, "", ""))
+        if moment != when or self._world.scheduler.now_s > until_s:
+            return False
+        if isinstance(actor, ProfileActor):
+            current = step_of(actor)
+            if step not in ("any", current):
+                return False
+            self._world.recorder.steps[current] += 1
+        elif self._draw.random() < 0.7:
+            return False
+        del self._armed[kind]
+        self._world.recorder.fault(f"crash of {kind}")
+        return True
+
+
+STEPS = (
+    "activating",
+    "starting",
+    "granting",
+    "reading",
+    "aiming",
+    "intending",
+    "dispatching",
+    "settling",
+    "closing",
+    "looking",
+    "sealing",
+    "killing",
+    "idle",
+    "any",
+)
+"""The named steps of an owner's life; each is crashed at, before and after what happens in it."""
+
+
+def step_of(actor: ProfileActor) -> str:
+    desk = actor._desk
+    if desk.epoch == 0:
+        return "activating"
+    if desk.operation is not None:
+        if desk.operation.phase == "dispatching" and actor._busy:
+            return "settling"
+        return desk.operation.phase
+    if desk.start is not None:
+        return "granting" if actor._busy else "starting"
+    return desk.ending or "idle"
