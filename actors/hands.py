@@ -59,6 +59,8 @@ class Hands:
     def __init__(self, actor: Owner, ports: Ports, key: ProfileKey) -> None:
         self._actor, self._ports, self._key = actor, ports, key
         self.session: Session | None = None
+        self._over = False
+        """The owner is gone: nobody takes a browser in any more."""
 
     def gone(self, instance: str) -> None:
         """Called on the loop when a browser has died."""
@@ -139,7 +141,10 @@ class Hands:
                 sealed=sealed,
                 generation=current.number if current is not None else 0,
             )
-            return await self._ports.browser.start(spec, lambda: self.gone(order.instance))
+            session = await self._ports.browser.start(spec, lambda: self.gone(order.instance))
+            if self._over and not isinstance(session, Problem):
+                await session.kill()
+            return session
 
         def started(result: Session | Problem) -> None:
             if isinstance(result, Problem):
@@ -209,6 +214,12 @@ class Hands:
                 self.session = None
                 return Killed(gone_ms)
         return Killed(await self._ports.browser.confirm_gone(instance))
+
+    def leave(self, *, ungranted: bool) -> None:
+        """The owner is over. A browser without a grant is nobody's and must not idle until its keeper's deadline."""
+        self._over = True
+        if ungranted:
+            self.drop()
 
     def drop(self) -> None:
         """Superseded: whatever is left of the page under our epoch must go. A newer epoch refuses this."""

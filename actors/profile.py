@@ -294,6 +294,7 @@ class ProfileActor(Process):
     def ended(self) -> None:
         """No caller is left without an answer: what became of an act is in the journal."""
         self.ports.doors.shut(self.key, self._desk.epoch)
+        self._hands.leave(ungranted=self._desk.start is not None)
         if self._timer is not None:
             self._timer.cancel()
         unsettled = problem(

@@ -40,7 +40,7 @@ from lessor.errors import Code, LessorError, Problem, error_of, problem
 from lessor.ids import fresh_id
 from lessor.messages.record import HostSession
 from lessor.messages.reply import Refused
-from lessor.ports import BrokerAway, Browser, Call, HostCall, RunCall
+from lessor.ports import BrokerAway, Browser, Call, HostCall, Journal, RunCall
 
 log = structlog.get_logger("lessor.runtime")
 T = TypeVar("T")
@@ -97,8 +97,15 @@ class _Broker:
 class Host:
     """One host: session, actors, doors, browser engine, over a broker that runs already."""
 
-    def __init__(self, config: Config, endpoint: Endpoint | None, browser: BrowserMaker = chromium) -> None:
+    def __init__(
+        self,
+        config: Config,
+        endpoint: Endpoint | None,
+        browser: BrowserMaker = chromium,
+        journal: Callable[[Stream, Shard], Journal] = StreamJournal,
+    ) -> None:
         self.config, self._endpoint, self._make_browser = config, endpoint, browser
+        self._make_journal = journal
         self.clock = BootClock()
         self.failed = asyncio.Event()
         """Set when the host cannot go on: a broken supervisor, or a store that went back in time."""
@@ -179,7 +186,7 @@ class Host:
         gateway = Gateway(broker.connection, self.config.host, self.clock, self._hand_in, self._hand_in, self._hand_in)
         ports = Ports(
             clock=self.clock,
-            journal=StreamJournal(broker.stream, shard),
+            journal=self._make_journal(broker.stream, shard),
             vault=broker.vault,
             runs=StreamRuns(broker.stream, shard, self.clock),
             hosts=hosts,

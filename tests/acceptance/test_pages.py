@@ -67,7 +67,7 @@ async def test_b16_an_amount_that_changes_unseen_refuses_the_click(pages: Pages)
     lease = await pages.lease()
     await lease.navigate(f"{pages.site.url}/table")
     page = await lease.observe()
-    button = [one.ref for one in page.elements if one.name == "Approve"][0]
+    button = next(one.ref for one in page.elements if one.name == "Approve")
     before = len(pages.site.approvals())
     pages.site.set(amounts={"INV-101": "999.00"})
     async with asyncio.timeout(5):
@@ -83,9 +83,7 @@ async def test_b17_an_acts_answer_carries_a_revision_to_act_on(pages: Pages) -> 
     page = await pages.log_in(lease)
     first = await lease.act(lessor.Type(ref=ref(page, "Invoice number"), text="INV-17"))
     assert first.page is not None
-    second = await lease.act(
-        lessor.Type(ref=ref(first.page, "Amount"), text="17.00"), revision=first.page.revision
-    )
+    second = await lease.act(lessor.Type(ref=ref(first.page, "Amount"), text="17.00"), revision=first.page.revision)
     assert second.page is not None
     assert (named(second.page, "Invoice number").value, named(second.page, "Amount").value) == ("INV-17", "17.00")
 

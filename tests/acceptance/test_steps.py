@@ -47,7 +47,7 @@ async def again(lease: Lease) -> tuple[Lease, Step]:
 
 
 async def test_s01_a_crash_before_the_intent_leaves_no_trace(stage: Stage) -> None:
-    lease, step = await begun(stage)
+    _, step = await begun(stage)
     gate = stage.model.hold("aim")
     committing = asyncio.create_task(step.commit(GO))
     await gate.reached.wait()
@@ -111,7 +111,7 @@ async def test_s03_a_browser_that_dies_after_the_dispatch_is_reconciled(stage: S
 
 
 async def test_s04_a_host_that_dies_before_the_outcome_is_recorded_leaves_unknown(stage: Stage) -> None:
-    lease, step = await begun(stage)
+    _, step = await begun(stage)
     gate = stage.model.hold("dispatched")
     committing = asyncio.create_task(step.commit(GO))
     await gate.reached.wait()
@@ -183,7 +183,13 @@ async def test_s10_a_refusal_before_the_intent_keeps_the_number(stage: Stage) ->
     await stage.hosted()
     wire = stage.wire("r1")
     await wire.granted()
-    found = (Code.PAGE_CHANGED, Code.ELEMENT_NOT_FOUND, Code.STALE_REFERENCE, Code.ACTION_NOT_ALLOWED, Code.TAB_NOT_FOUND)
+    found = (
+        Code.PAGE_CHANGED,
+        Code.ELEMENT_NOT_FOUND,
+        Code.STALE_REFERENCE,
+        Code.ACTION_NOT_ALLOWED,
+        Code.TAB_NOT_FOUND,
+    )
     for one in found:
         stage.model.aims.append(problem(one, "The dry run says no."))
         assert code(await wire.touch(wire.acting())) is one

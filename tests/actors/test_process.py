@@ -93,7 +93,9 @@ async def bench() -> AsyncIterator[Bench]:
     await bench.io.close()
 
 
-@pytest.mark.parametrize("error", [Boom("broken"), SystemExit(1), KeyboardInterrupt()], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(
+    "error", [Boom("broken"), SystemExit(1), KeyboardInterrupt()], ids=lambda one: type(one).__name__
+)
 async def test_a_failing_message_stops_its_actor_alone_and_tells_the_parent(bench: Bench, error: BaseException) -> None:
     other, broken = bench.start(), bench.start()
     broken.tell(error)

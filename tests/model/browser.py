@@ -194,7 +194,12 @@ class ModelSession:
         button = Element(ref="go", role="button", name="Go")
         box = Element(ref="box", role="textbox", name="Text", value=keeper.text)
         return Observation(
-            url=keeper.url, title="Model", revision=f"r{keeper.clicks}", text=keeper.text, elements=(box, button), total=2
+            url=keeper.url,
+            title="Model",
+            revision=f"r{keeper.clicks}",
+            text=keeper.text,
+            elements=(box, button),
+            total=2,
         )
 
     async def navigate(self, tab: str, url: str, deadline_ms: int) -> PageView | Problem | Away:

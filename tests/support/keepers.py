@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from lessor.browser.keeper import state
+from tests.support.broker import until
 
 if TYPE_CHECKING:
     from lessor.browser.keeper.state import State
@@ -40,9 +40,7 @@ class Tree:
 
     async def gone(self, within_s: float) -> None:
         """Wait until no process of the tree is left."""
-        async with asyncio.timeout(within_s):
-            while self.living:
-                await asyncio.sleep(0.01)
+        await until(lambda: not self.living, within_s)
 
 
 def trees(live: Path) -> Iterator[Tree]:

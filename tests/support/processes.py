@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import cast
@@ -51,7 +51,7 @@ class Told:
 
 
 @asynccontextmanager
-async def process(module: str, job: dict[str, object], environment: dict[str, str]) -> AsyncIterator[Told]:
+async def process(module: str, job: dict[str, object], environment: dict[str, str]) -> AsyncGenerator[Told, None]:
     """Run a module of the tests with a job on its command line; it is killed when the block ends."""
     child = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -70,7 +70,7 @@ async def process(module: str, job: dict[str, object], environment: dict[str, st
 
 
 @asynccontextmanager
-async def worker_process(stage: Stage, **job: object) -> AsyncIterator[Told]:
+async def worker_process(stage: Stage, **job: object) -> AsyncGenerator[Told, None]:
     """`tests.support.worker_main` as a worker of the stage's tenant."""
     environment = {"LESSOR_URL": stage.endpoint.url, "LESSOR_TOKEN": stage.endpoint.token}
     async with process("tests.support.worker_main", {"tenant": stage.tenant, **job}, environment) as told:
@@ -78,7 +78,7 @@ async def worker_process(stage: Stage, **job: object) -> AsyncIterator[Told]:
 
 
 @asynccontextmanager
-async def host_process(stage: Stage, word: str = "h") -> AsyncIterator[Told]:
+async def host_process(stage: Stage, word: str = "h") -> AsyncGenerator[Told, None]:
     """`tests.support.host_main`: a host on the session's broker, with the stage's limits. Its pages outlive it."""
     environment = {"LESSOR_URL": stage.endpoint.url, "LESSOR_TOKEN": stage.endpoint.token}
     job = _job(stage.directory / word, stage.live / word, f"{stage.tenant}-{word}", stage.limits)
@@ -88,7 +88,7 @@ async def host_process(stage: Stage, word: str = "h") -> AsyncIterator[Told]:
 
 
 @asynccontextmanager
-async def up_process(data_dir: Path, limits: Limits) -> AsyncIterator[tuple[Told, Path]]:
+async def up_process(data_dir: Path, limits: Limits) -> AsyncGenerator[tuple[Told, Path], None]:
     """A whole lessor, embedded broker included, and where its browsers live."""
     with tempfile.TemporaryDirectory(prefix="lessor-", ignore_cleanup_errors=True) as live:
         async with process("tests.support.host_main", _job(data_dir, Path(live), "up", limits), {}) as told:

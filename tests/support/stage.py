@@ -7,7 +7,7 @@ the test is over, everything its profiles wrote is read back and held against th
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,11 +30,12 @@ from lessor.limits import Limits
 from lessor.messages import wire
 from lessor.messages.ids import Caller, ProfileKey
 from lessor.messages.record import AnyRecord, Entry, HostSession, LeaseClosed, LeaseGranted
-from lessor.ports import Browser, Chain
+from lessor.ports import Browser, Chain, Journal
 from lessor.runtime import BrowserMaker, Host, chromium
 from tests.model.browser import Hit, ModelBrowser
 from tests.support.broker import connect, fresh
 from tests.support.check import check
+from tests.support.held import HeldJournal, Holds
 from tests.support.keepers import Tree, tree_of
 from tests.support.wire import Wire
 
@@ -63,6 +64,8 @@ class Stage:
     """Where browsers live: short, since sockets lie below it."""
     tenant: str = field(default_factory=lambda: fresh("t"))
     hosts: dict[str, Host] = field(default_factory=dict[str, Host])
+    holds: Holds = field(default_factory=Holds)
+    """Where appends of the hosts of this process are held."""
 
     # -- hosts
 
@@ -77,10 +80,13 @@ class Stage:
             limits=self.limits,
             live_dir=self.live / word,
         )
-        host = Host(config, None, self._maker())
+        host = Host(config, None, self._maker(), self._journal)
         await host.open()
         self.hosts[word] = host
         return host
+
+    def _journal(self, stream: Stream, shard: Shard) -> Journal:
+        return HeldJournal(StreamJournal(stream, shard), self.holds)
 
     def _maker(self) -> BrowserMaker:
         model = self.browser
@@ -115,9 +121,7 @@ class Stage:
         await taken.__aenter__()
         return taken
 
-    def wire(
-        self, run: str, *, profile: str = "shop", principal: str = "me", tenant: str | None = None
-    ) -> Wire:
+    def wire(self, run: str, *, profile: str = "shop", principal: str = "me", tenant: str | None = None) -> Wire:
         """A worker that says what the test says."""
         return Wire(self.connection, Caller(tenant or self.tenant, principal), run, profile)
 
@@ -141,7 +145,6 @@ class Stage:
         records = [record for entry in await self.entries(profile) for record in entry.records]
         return [record for record in records if isinstance(record, kind)]
 
-
     async def hosted(self, worker: str = "a", origin: str = ORIGIN) -> Client:
         """The usual beginning: a host, a worker, and the profile `shop`."""
         await self.open_host()
@@ -149,12 +152,22 @@ class Stage:
         await client.create_profile("shop", origins=[origin], settle_s=0)
         return client
 
-    async def closed(self, leases: int, profile: str = "shop") -> list[LeaseClosed]:
-        """Wait until that many leases have ended: a receipt is given before the browser is gone."""
+    async def awaited(self, kind: type[R], count: int, profile: str = "shop") -> list[R]:
+        """Wait until the journal holds that many of a kind."""
         async with asyncio.timeout(10):
-            while len(found := await self.written(LeaseClosed, profile)) < leases:
+            while len(found := await self.written(kind, profile)) < count:  # noqa: ASYNC110  # nobody is told
                 await asyncio.sleep(0.01)
         return found
+
+    async def closed(self, leases: int, profile: str = "shop") -> list[LeaseClosed]:
+        """Wait until that many leases have ended: a receipt is given before the browser is gone."""
+        return await self.awaited(LeaseClosed, leases, profile)
+
+    async def new_session(self, before: str | None, word: str) -> None:
+        """Wait until that host has begun another session."""
+        async with asyncio.timeout(10):
+            while await self.session(word) in (None, before):  # noqa: ASYNC110  # nobody is told
+                await asyncio.sleep(0.01)
 
     async def session(self, word: str = "h") -> str | None:
         """The incarnation of that host's session, while it has one."""
@@ -177,7 +190,7 @@ class Stage:
 
 
 @asynccontextmanager
-async def staged(endpoint: Endpoint, directory: Path, limits: Limits, *, model: bool) -> AsyncIterator[Stage]:
+async def staged(endpoint: Endpoint, directory: Path, limits: Limits, *, model: bool) -> AsyncGenerator[Stage, None]:
     """A stage; at its end workers leave, hosts drain and close, and the journal is checked."""
     connection = await connect(endpoint)
     stream = await open_stream(connection, Shard())
@@ -199,7 +212,7 @@ async def _end(stage: Stage) -> None:
 
 
 @contextlib.contextmanager
-def refused(*codes: Code) -> Iterator[list[Problem]]:
+def refused(*codes: Code) -> Generator[list[Problem], None, None]:
     """The block must raise a LessorError with one of these codes; the problem is put into the list."""
     told: list[Problem] = []
     with pytest.raises(LessorError) as caught:

@@ -125,9 +125,7 @@ class Wire:
         return Renew(id=fresh_id(), lease=self.seen.lease, claim=self.claim, horizon_s=horizon_s)
 
     def closing(self, *, lease: str | None = None) -> Close:
-        return Close(
-            id=fresh_id(), lease=lease or self.seen.lease, claim=self.claim, deadline_ms=self.deadline_ms()
-        )
+        return Close(id=fresh_id(), lease=lease or self.seen.lease, claim=self.claim, deadline_ms=self.deadline_ms())
 
     def asking(self, sequence: int, *, key: str | None = None) -> AskOutcome:
         if key is not None:

@@ -8,7 +8,8 @@ import lessor
 
 
 def say(word: str, **more: object) -> None:
-    print(json.dumps({"said": word, **more}), flush=True)
+    sys.stdout.write(json.dumps({"said": word, **more}) + "\n")
+    sys.stdout.flush()
 
 
 async def main() -> None:
