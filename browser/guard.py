@@ -15,6 +15,8 @@ from lessor.ports import Away
 
 REFUSALS_MAX = 64
 VERDICT_MS_MAX = 5000
+SHELTER = "http://shelter.lessor.invalid/"
+"""A site that no page of ours is of, and that does not exist."""
 
 
 class Guard:
@@ -26,6 +28,7 @@ class Guard:
         self._door = door
         self._strict = strict
         self._refused: OrderedDict[str, str] = OrderedDict()
+        self._sheltered: set[str] = set()
 
     async def stand(self, deadline_ms: int) -> Failed | Away | None:
         """Take up position; None when the guard stands. No request may leave before."""
@@ -51,9 +54,17 @@ class Guard:
         """The address last refused in that frame, told once."""
         return self._refused.pop(frame, None)
 
+    def shelter(self, frame: str) -> None:
+        """Answer that frame's next document at `SHELTER` with an empty one: nothing leaves, and the frame gets another
+        process."""
+        self._sheltered.add(frame)
+
     def _on_paused(self, event: dict[str, Any]) -> None:
         request, url = event["requestId"], event["request"]["url"]
-        if self.origins.allow(url):
+        if url == SHELTER and event["frameId"] in self._sheltered:
+            self._sheltered.discard(event["frameId"])
+            verdict = self._cdp.send("Fetch.fulfillRequest", {"requestId": request, "responseCode": 200})
+        elif self.origins.allow(url):
             verdict = self._cdp.send("Fetch.continueRequest", {"requestId": request})
         else:
             if event["resourceType"] == "Document":
