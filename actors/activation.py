@@ -117,13 +117,17 @@ class Activation:
         if held is None or held.phase == "closed":
             return None, Found(None, None)
         if held.boot != self._ports.clock.boot:
-            return None, Found(None, self._ports.clock.now_ms())
+            # An earlier boot of this machine took its browsers along. Of another machine's nothing can be
+            # confirmed from here: its session has lapsed, so its keeper's deadline is over, and that frees the
+            # profile, but no look-up's `not_sent` may rest on it (contract 13).
+            return None, Found(None, self._ports.clock.now_ms() if held.host == self._ports.host else None)
         session = await self._readopt(ledger, held)
         if session is None:
-            return None, Found(None, await self._ports.browser.confirm_gone(held.instance))
+            gone_ms = await self._ports.browser.confirm_gone(held.instance)
+            return None, Found(None, gone_ms, may_run_until_ms=self._until_ms)
         until_ms = await session.extend(self._until_ms)
         if until_ms is None:
-            return None, Found(None, await session.kill())
+            return None, Found(None, await session.kill(), may_run_until_ms=self._until_ms)
         return session, Found(until_ms, None)
 
     async def _readopt(self, ledger: Ledger, held: LeaseState) -> Session | None:
