@@ -2,6 +2,8 @@
 
 import json
 from datetime import UTC, datetime
+from inspect import getmembers, isclass
+from types import ModuleType
 from typing import Any, get_args
 
 import msgspec
@@ -108,9 +110,9 @@ def test_stored_value_comes_back_the_same(kind: type[Any]) -> None:
 
 
 def test_every_message_is_covered() -> None:
-    def concrete(module: Any, base: type[Any]) -> set[type[Any]]:
-        found = (each for each in vars(module).values() if isinstance(each, type) and issubclass(each, base))
-        return {each for each in found if each.__module__ == module.__name__}
+    def concrete(module: ModuleType, base: type[Any]) -> set[type[Any]]:
+        found = [each for _, each in getmembers(module, isclass)]
+        return {each for each in found if issubclass(each, base) and each.__module__ == module.__name__}
 
     abstract = {request.Request, request.LeaseRequest, request.PageRequest, reply.Reply, record.Record}
     assert concrete(request, request.Request) - abstract == set(REQUESTS)

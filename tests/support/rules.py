@@ -66,7 +66,7 @@ from lessor.messages.request import (
     RevokeProfile,
 )
 from lessor.messages.run import RunReading, RunRecord, RunStatus
-from tests.support.history import Came, History, Hit, Ordered, RunWritten, Swept, Told, Wrote
+from tests.support.history import Came, History, Hit, Moment, Ordered, RunWritten, Swept, Told, Wrote
 
 E = TypeVar("E", bound=Effect)
 R = TypeVar("R", bound=AnyRecord)
@@ -96,7 +96,7 @@ class Owner:
     """How long an append takes to be acknowledged; nothing is decided meanwhile."""
     ledger: Ledger = field(default_factory=Ledger)
     entries: list[tuple[int, Entry]] = field(default_factory=list[tuple[int, Entry]])
-    history: History = field(default_factory=list)
+    history: History = field(default_factory=list[Moment])
     pending: list[Effect] = field(default_factory=list[Effect])
     answers: dict[int, Reply] = field(default_factory=dict[int, Reply])
     runs: dict[str, tuple[int, RunRecord]] = field(default_factory=dict[str, tuple[int, RunRecord]])
