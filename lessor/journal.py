@@ -62,6 +62,8 @@ class LeaseState:
     base: int
     instance: str
     target: str
+    host: str = ""
+    """Where its browser runs."""
     phase: Literal["live", "closing", "closed"] = "live"
     reason: str | None = None
     seal: bool = False
@@ -115,6 +117,8 @@ class Ledger:
     boot: str = ""
     boot_ms: int = 0
     """When this boot's clock began to stamp the chain: what an earlier boot recorded lies before it."""
+    host: str = ""
+    """Who activated last."""
     profile: ProfileChanged | None = None
     lease: LeaseState | None = None
     """The latest lease, in whatever phase."""
@@ -178,7 +182,9 @@ def _apply(ledger: Ledger, entry: Entry, record: AnyRecord) -> None:
             held = _lease(ledger, record.lease)
             held.phase, held.reason, held.receipt = "closed", record.reason, record.receipt
             held.gone_ms, held.gone_boot = record.gone_ms, entry.boot
-        case Activated() | Read() | Evidence():
+        case Activated(host=host):
+            ledger.host = host
+        case Read() | Evidence():
             pass
         case _:
             assert_never(record)
@@ -199,6 +205,7 @@ def _grant(ledger: Ledger, entry: Entry, record: LeaseGranted) -> None:
         base=record.base,
         instance=record.instance,
         target=record.target,
+        host=ledger.host,
     )
     ledger.leases[record.lease] = ledger.lease
     while len(ledger.leases) > LEASES_KEPT:

@@ -96,7 +96,8 @@ def p9_sequence(view: View) -> Findings:
 def p10_one_holder(view: View) -> Findings:
     """Between a grant and its end no other grant, and every intent is of the granted lease and scope.
 
-    No page that an earlier lease used is up when another is granted, and no input reaches one afterwards.
+    No page that an earlier lease used is up when another is granted, but past its keeper's deadline; and no
+    input reaches one afterwards.
     """
     held: LeaseGranted | None = None
     up, used = dict[str, Page](), dict[str, str]()

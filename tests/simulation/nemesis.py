@@ -19,6 +19,7 @@ class Nemesis:
     def __init__(self, world: "World") -> None:
         self._world = world
         self.active = False
+        self._every_s = EVERY_S
         self._armed: dict[str, tuple[float, str, str]] = {}
         """By kind of actor: until when, before or after, and in which step."""
         self._kinds: list[tuple[float, Callable[[], str | None]]] = [
@@ -44,12 +45,20 @@ class Nemesis:
         return self._world.scheduler.random
 
     def begin(self) -> None:
+        """Each seed has a temper of its own: a world in which everything fails a little shows less than many
+        in which a few things fail often."""
         self.active = True
+        draw = self._draw
         store, network, browser = self._world.store_chances, self._world.network_chances, self._world.browser_chances
-        store.lost, store.ghost, store.in_flight = 0.01, 0.01, 0.01
-        network.lost, network.twice, network.late = 0.01, 0.04, 0.02
-        browser.late = 0.08
-        self._next()
+        store.lost, store.ghost, store.in_flight = (draw.choice([0, 0.01, 0.06]) for _ in range(3))
+        network.lost, network.twice, network.late = (draw.choice([0, 0.02, 0.08]) for _ in range(3))
+        browser.slow, browser.silent = draw.choice([0.02, 0.15]), draw.choice([0.005, 0.03])
+        browser.refused, browser.fails = draw.choice([0.01, 0.1]), draw.choice([0.01, 0.1])
+        browser.late, browser.overdue = draw.choice([0.05, 0.3, 0.7]), draw.choice([0, 0.3, 1])
+        self._kinds = [(weight * draw.choice([0, 1, 1, 4]), do) for weight, do in self._kinds]
+        self._every_s = draw.choice([2.5, EVERY_S, EVERY_S, 12])
+        if any(weight for weight, _ in self._kinds):
+            self._next()
 
     def heal(self) -> None:
         """Everything up and connected, nothing stopped, no chance of failure any more."""
@@ -80,7 +89,7 @@ class Nemesis:
         kind = self._draw.choices([do for _, do in self._kinds], weights)[0]()
         if kind is not None:
             self._world.recorder.fault(kind)
-        self._world.scheduler.at(self._draw.expovariate(1 / EVERY_S), self._next)
+        self._world.scheduler.at(self._draw.expovariate(1 / self._every_s), self._next)
 
     # -- processes
 

@@ -88,6 +88,8 @@ class Stepped(Actor):
 
     def _sim_turn(self) -> None:
         self._sim_turning = False
+        if self.actor_stopped.is_set():
+            return
         message = self.actor_inbox.get().message
         if self._sim_steps.crashes(self, message, "before"):
             self._fail(Killed())
