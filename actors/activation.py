@@ -8,6 +8,7 @@ from lessor.errors import Code, Problem, problem
 from lessor.journal import LeaseState, Ledger, fold
 from lessor.lease.answers import no_profile
 from lessor.lease.recover import Found
+from lessor.limits import ms
 from lessor.messages.ids import ProfileKey
 from lessor.messages.record import Own
 from lessor.ports import BrokerAway, BrowserSpec, Chain, Landed, Session, UnknownRecord
@@ -87,7 +88,8 @@ class Activation:
         for sequence, entry in chain.entries:
             fold(ledger, sequence, entry)
         ledger.epoch, ledger.last = won.sequence, chain.last
-        session, found = await self._find(ledger)
+        lapsed = head.own is not None and head.own.host != self._ports.host
+        session, found = await self._find(ledger, lapsed=lapsed)
         return Activated(won.sequence, ledger, principal, session, found)
 
     async def _refused(self, head: Chain) -> NotMine | None:
@@ -112,19 +114,21 @@ class Activation:
                 return NotMine(moved, own.host)
         return None
 
-    async def _find(self, ledger: Ledger) -> tuple[Session | None, Found]:
+    async def _find(self, ledger: Ledger, *, lapsed: bool) -> tuple[Session | None, Found]:
         held = ledger.lease
         if held is None or held.phase == "closed":
             return None, Found(None, None)
         if held.boot != self._ports.clock.boot:
             return None, Found(None, self._ports.clock.now_ms())
         session = await self._readopt(ledger, held)
-        if session is None:
-            return None, Found(None, await self._ports.browser.confirm_gone(held.instance))
-        until_ms = await session.extend(self._until_ms)
-        if until_ms is None:
-            return None, Found(None, await session.kill())
-        return session, Found(until_ms, None)
+        until_ms = await session.extend(self._until_ms) if session is not None else None
+        if session is not None and until_ms is not None:
+            return session, Found(until_ms, None)
+        gone_ms = await session.kill() if session is not None else None
+        if gone_ms is None:
+            gone_ms = await self._ports.browser.confirm_gone(held.instance)
+        longest_ms = self._ports.clock.now_ms() + ms(self._ports.limits.keeper_s)
+        return None, Found(None, gone_ms, None if lapsed or gone_ms is not None else longest_ms)
 
     async def _readopt(self, ledger: Ledger, held: LeaseState) -> Session | None:
         profile = ledger.profile

@@ -213,8 +213,8 @@ class Hands:
             gone_ms = await session.kill()
             if gone_ms is not None:
                 self.session = None
-                return Killed(gone_ms)
-        return Killed(await self._ports.browser.confirm_gone(instance))
+                return Killed(gone_ms, instance)
+        return Killed(await self._ports.browser.confirm_gone(instance), instance)
 
     def leave(self, *, ungranted: bool) -> None:
         """The owner is over. A browser without a grant is nobody's and must not idle until its keeper's deadline."""

@@ -86,9 +86,11 @@ def _shorten(ledger: Ledger, desk: Desk, shorter: Desk) -> tuple[Desk, tuple[Aga
     return wake(shorter)
 
 
-def leave(desk: Desk, acquire: Acquire) -> Desk:
-    """The run has what it waited for."""
-    return replace(desk, queue=tuple(place for place in desk.queue if not _same(place, acquire)))
+def leave(desk: Desk, acquire: Acquire) -> tuple[Desk, tuple[Asked, ...]]:
+    """The run has what it waited for; its poll in hand, if another one brought it here, comes along."""
+    rest = tuple(place for place in desk.queue if not _same(place, acquire))
+    along = tuple(place.asked for place in desk.queue if _same(place, acquire) and place.asked is not None)
+    return replace(desk, queue=rest), along
 
 
 def first(desk: Desk, acquire: Acquire, now: Now) -> bool:

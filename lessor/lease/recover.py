@@ -17,6 +17,9 @@ class Found:
     """The acknowledged deadline of the re-adopted page; None: there is no page."""
     gone_ms: int | None
     """Without a page: when its browser was confirmed not to run; None: it may still, until its deadline."""
+    bound_ms: int | None = None
+    """When a browser that nobody can confirm has met its deadline; None: that lies behind us (its host's session
+    lapsed first)."""
 
 
 def recover(ledger: Ledger, desk: Desk, incarnation: str, found: Found, now: Now) -> Verdict:
@@ -30,6 +33,9 @@ def recover(ledger: Ledger, desk: Desk, incarnation: str, found: Found, now: Now
     if held.phase == "closed":
         return Verdict(desk, records=records)
     unknown = len(records) > 1
+    if found.bound_ms is not None and held.boot == desk.boot:
+        # It may still run: the profile stays exclusive until its end is confirmed, or its deadline over.
+        return _unconfirmed(ledger, replace(desk, keeper_until_ms=found.bound_ms), records, now)
     if found.keeper_until_ms is None or held.boot != desk.boot:
         return Verdict(desk, records=(*records, _lost(held, unknown, found)))
     desk = replace(desk, browser="live", keeper_until_ms=found.keeper_until_ms, last_call_ms=now.ms)
@@ -55,6 +61,15 @@ def _settle(held: LeaseState) -> tuple[AnyRecord, ...]:
             why="the owner died before the outcome was on record",
         ),
     )
+
+
+def _unconfirmed(ledger: Ledger, desk: Desk, records: tuple[AnyRecord, ...], now: Now) -> Verdict:
+    assert ledger.lease is not None
+    if ledger.lease.phase == "closing":
+        return Verdict(replace(desk, ending="closing"), records=records, effects=(Again(ClosingLanded()),))
+    reason = "retired" if len(records) > 1 else "lost"
+    closing = ending.begin(ledger, desk, reason, False, now)
+    return replace(closing, records=(*records, *closing.records))
 
 
 def _lost(held: LeaseState, unknown: bool, found: Found) -> LeaseClosed:

@@ -42,13 +42,13 @@ def ask(ledger: Ledger, desk: Desk, asked: Asked, record: RunRecord, mine: RunRe
         return _join(ledger, desk, start, asked, mine, now)
     if not queue.first(desk, acquire, now):
         return queue.wait(ledger, desk, asked, now)
-    desk = queue.leave(queue.forget(desk, now), acquire)
+    desk, along = queue.leave(queue.forget(desk, now), acquire)
     begun = Start(
         acquire=acquire,
         caller=asked.caller,
         instance=now.fresh,
         deadline_unix_ms=record.deadline_unix_ms,
-        waiters=(asked,),
+        waiters=(*along, asked),
     )
     assert ledger.profile is not None
     order = StartBrowser(

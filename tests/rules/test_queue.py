@@ -124,3 +124,18 @@ def test_poll_in_hand_is_answered_however_late_the_store_was() -> None:
     Worker(owner, "r3").acquire()
     owner.wait(0)
     assert code(owner.reply(slot)) is Code.PROFILE_BUSY
+
+
+def test_poll_that_waits_is_granted_with_the_later_one_of_its_run_that_starts() -> None:
+    owner, holder = held("r2", "r3")
+    Worker(owner, "r3").acquire()
+    owner.wait(9)
+    waiting = Worker(owner, "r2").poll(wait_s=5)
+    holder.close()
+    assert owner.reply(waiting) is None, "the place of r3 is kept"
+    owner.hold(ReadRuns)
+    later = Worker(owner, "r2").poll(wait_s=5)
+    owner.now_ms += 1000
+    owner.let(ReadRuns)
+    assert isinstance(owner.reply(later), Granted)
+    assert owner.reply(waiting) == owner.reply(later)

@@ -3,7 +3,7 @@
 import pytest
 
 from lessor.errors import Code
-from lessor.lease.verdict import Aim, Dispatch, KillBrowser, SealState
+from lessor.lease.verdict import Aim, Dispatch, Killed, KillBrowser, SealState
 from lessor.messages.record import Activated, Intent, LeaseClosed, LeaseClosing, Outcome
 from lessor.messages.reply import Acted, ActOutcome, Closed, Granted, OutcomeTold
 from tests.support.rules import Owner, Worker, code
@@ -145,3 +145,21 @@ def test_second_crash_before_anything_was_settled_again_changes_nothing() -> Non
     assert [closing.reason for closing in owner.written(LeaseClosing)] == ["retired"]
     owner.let(SealState)
     assert isinstance(r1.acquire(), Granted)
+
+
+def test_a_page_that_nobody_can_confirm_gone_keeps_its_profile_exclusive_until_its_deadline() -> None:
+    """Contract 13: nobody gets the profile while an earlier browser of it may still act."""
+    owner, r1 = leased()
+    owner.hold(KillBrowser)
+    owner.crash(page=False, gone=False)
+    owner.set_run("r2")
+    r2 = Worker(owner, "r2")
+    assert code(r2.acquire()) is Code.CLOSING
+    assert code(r1.observe()) is Code.LEASE_LOST
+    owner.take(KillBrowser)
+    owner.tell(Killed(None, owner.ledger.lease.instance if owner.ledger.lease else None))
+    assert owner.written(LeaseClosed) == []
+    owner.wait(owner.keeper_ms / 1000 + 3)
+    owner.take(KillBrowser)
+    owner.tell(Killed(None, owner.ledger.lease.instance if owner.ledger.lease else None))
+    assert [closed.gone_ms for closed in owner.written(LeaseClosed)] == [None]

@@ -342,7 +342,11 @@ class Owner:
         for sequence, entry in self.entries:
             fold(self.ledger, sequence, entry)
         self.desk = self._new_desk()
-        found = Found(self.now_ms + self.keeper_ms if page else None, self.now_ms if gone and not page else None)
+        found = Found(
+            self.now_ms + self.keeper_ms if page else None,
+            self.now_ms if gone and not page else None,
+            None if page or gone or boot or host else self.now_ms + self.keeper_ms,
+        )
         self.perform(recover(self.ledger, self.desk, self.id("incarnation"), found, self.now()))
 
 
