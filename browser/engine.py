@@ -71,7 +71,7 @@ class Engine:
         deadline_ms = min(boot_ms() + START_MS_MAX, spec.until_ms)
         restored: StorageState | None = None
         if spec.sealed is not None:
-            unsealed = await state.unseal(spec.sealed, whose(spec, spec.generation), self._keyring)
+            unsealed = await state.unseal(spec.sealed, whose(spec, spec.generation, spec.sealed_origins), self._keyring)
             if isinstance(unsealed, Problem):
                 return unsealed
             restored = unsealed
@@ -139,7 +139,7 @@ class Engine:
             if self._secret is None:
                 self._secret = await asyncio.to_thread(self._live.open)
             if self._driver is None or self._driver.gone.done():
-                self._driver = await driver.start()
+                self._driver = await driver.start(self._live.scratch)
                 if self._driver is not None:
                     self._driver.gone.add_done_callback(lambda _: self._driver_died())
             return self._driver

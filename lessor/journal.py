@@ -106,6 +106,8 @@ class Generation:
     size: int
     key_id: str
     epoch: int
+    origins: tuple[str, ...]
+    """What the object was authenticated with, whatever the profile may visit by now."""
 
 
 @dataclass(slots=True)
@@ -235,8 +237,17 @@ def _intend(ledger: Ledger, record: Intent) -> None:
 
 def _seal(ledger: Ledger, entry: Entry, record: SealCommitted) -> None:
     assert record.generation == ledger.generation + 1, record
+    origins = record.origins or (ledger.profile.origins if ledger.profile is not None else ())
     ledger.generations.append(
-        Generation(record.generation, record.object, record.sha256, record.size, record.key_id, entry.epoch)
+        Generation(
+            number=record.generation,
+            object=record.object,
+            sha256=record.sha256,
+            size=record.size,
+            key_id=record.key_id,
+            epoch=entry.epoch,
+            origins=origins,
+        )
     )
     if record.lease is not None:
         _lease(ledger, record.lease).generation = record.generation
