@@ -87,7 +87,7 @@ class Activation:
         ledger = Ledger()
         for sequence, entry in chain.entries:
             fold(ledger, sequence, entry)
-        ledger.epoch, ledger.last = won.sequence, chain.last
+        ledger.epoch, ledger.last, ledger.tail = won.sequence, chain.last, chain.tail
         lapsed = head.own is not None and head.own.host != self._ports.host
         session, found = await self._find(ledger, lapsed=lapsed)
         return Activated(won.sequence, ledger, principal, session, found)

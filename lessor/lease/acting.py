@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from msgspec import structs
 
+from lessor import steps
 from lessor.errors import Code, Effect, Problem
 from lessor.findings import Away, NotSent, Sent, Target
 from lessor.journal import LeaseState, Ledger
@@ -137,10 +138,18 @@ def _applied(ledger: Ledger, desk: Desk, current: Operation, sent: Sent, now: No
         effect=Effect.APPLIED,
         lease=lease,
     )
-    record = _outcome(current, ActOutcome.APPLIED, None, sent.dispatched_ms)
+    records = (_outcome(current, ActOutcome.APPLIED, None, sent.dispatched_ms), *_shown(ledger, current, sent))
     if current.cancelled:
-        return finish(ledger, desk, reply, (record,), now, then=ending.retire)
-    return finish(ledger, desk, reply, (record,), now)
+        return finish(ledger, desk, reply, records, now, then=ending.retire)
+    return finish(ledger, desk, reply, records, now)
+
+
+def _shown(ledger: Ledger, current: Operation, sent: Sent) -> tuple[AnyRecord, ...]:
+    """The settled page may hold the step's evidence: then the verdict is in the outcome's own entry."""
+    assert isinstance(current.op, Act)
+    step = current.op.step
+    found = steps.shown(ledger, step.request_key, sent.page) if step is not None and sent.page is not None else None
+    return () if found is None else (found,)
 
 
 def _settle(
