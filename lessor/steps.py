@@ -130,7 +130,7 @@ def shown(ledger: Ledger, key: str | None, page: Observation) -> Reconciled | No
 
 def _meets(page: Observation, expect: Expectation) -> bool:
     address = page.url.split("?", 1)[0].split("#", 1)[0]
-    return address.startswith(expect.url) and expect.text in page.text
+    return bool(expect.url or expect.text) and address.startswith(expect.url) and expect.text in page.text
 
 
 def awaiting(ledger: Ledger, held: LeaseState, *states: StepState) -> str | None:

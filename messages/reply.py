@@ -79,6 +79,8 @@ class Acted(Reply, frozen=True, kw_only=True, tag="acted"):
     """True when this is the recorded answer to a repeat: no page comes with it."""
     changed: bool = False
     """Something other than the target had changed since the revision."""
+    step: StepState | None = None
+    """Of a step's commit: SUCCEEDED when the settled page showed what the step expects."""
     page: Observation | None = None
 
 

@@ -28,7 +28,8 @@ class StepState(StrEnum):
 
 
 class Expectation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What the settled page shows when the effect has happened; everything that is given must be there.
+    """What the settled page shows when the effect has happened; everything that is given must be there, and
+    nothing given is never met.
 
     It must not be there before: name the request key, an invoice's number, or the address of a confirmation.
     """
@@ -37,10 +38,6 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """The page's address begins with it, queries aside."""
     text: Annotated[str, msgspec.Meta(max_length=512)] = ""
     """Stands in the page's readable text."""
-
-    def __post_init__(self) -> None:
-        if not self.url and not self.text:
-            raise ValueError("an expectation names a url, a text, or both")
 
 
 class Desired(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -26,7 +26,7 @@ from lessor.lease.verdict import (
 from lessor.limits import ms
 from lessor.messages.hashing import payload_hash
 from lessor.messages.record import AnyRecord, Dispatched, Intent, Outcome, Skipped
-from lessor.messages.reply import Acted, ActOutcome
+from lessor.messages.reply import Acted, ActOutcome, StepState
 from lessor.messages.request import Act
 
 SILENCE_RECORDED_MS = 250
@@ -131,17 +131,25 @@ def _applied(ledger: Ledger, desk: Desk, current: Operation, sent: Sent, now: No
     if sent.page is not None:
         desk = replace(desk, page_url=sent.page.url)
     lease = view_for(ledger, desk, current.asked, now)
+    records = (_outcome(current, ActOutcome.APPLIED, None, sent.dispatched_ms), *_shown(ledger, current, sent))
     reply = Acted(
         sequence=_sequence(current),
         changed=current.target.changed,
         page=sent.page,
         effect=Effect.APPLIED,
         lease=lease,
+        step=_state(current, shown=len(records) > 1),
     )
-    records = (_outcome(current, ActOutcome.APPLIED, None, sent.dispatched_ms), *_shown(ledger, current, sent))
     if current.cancelled:
         return finish(ledger, desk, reply, records, now, then=ending.retire)
     return finish(ledger, desk, reply, records, now)
+
+
+def _state(current: Operation, *, shown: bool) -> StepState | None:
+    assert isinstance(current.op, Act)
+    if current.op.step is None or current.op.step.request_key is None:
+        return None
+    return StepState.SUCCEEDED if shown else StepState.DISPATCHED
 
 
 def _shown(ledger: Ledger, current: Operation, sent: Sent) -> tuple[AnyRecord, ...]:

@@ -1,4 +1,4 @@
-"""What a worker says about its steps, and what is known of them: desired and observed state, apart (contract, Steps)."""
+"""What a worker says about its steps, and what is known of them (contract, Steps)."""
 
 from msgspec import structs
 
@@ -10,7 +10,7 @@ from lessor.lease.answers import no_record, refuse, say
 from lessor.lease.verdict import Asked, Desk, Now, Say, Verdict
 from lessor.messages.ids import request_key
 from lessor.messages.record import Checkpointed, StepDeclared
-from lessor.messages.reply import StepsTold, StepState, StepTold
+from lessor.messages.reply import StepState, StepsTold, StepTold
 from lessor.messages.request import Checkpoint, DeclareStep, ListSteps
 from lessor.messages.step import CHECKPOINTS_MAX, CheckpointView, Desired, StepRecord
 

@@ -147,7 +147,9 @@ def _settled_by_key(ledger: Ledger, desk: Desk, asked: Asked, op: Act, now: Now)
     step = steps.view(ledger, op.step.request_key)
     if step is None or step.state not in (StepState.DISPATCHED, StepState.SUCCEEDED):
         return None
-    return Say(asked.slot, _answer(ledger, desk, asked, step.sequence, ActOutcome.APPLIED, None, now))
+    lease = view_for(ledger, desk, asked, now)
+    acted = Acted(sequence=step.sequence, recorded=True, effect=Effect.APPLIED, lease=lease, step=step.state)
+    return Say(asked.slot, acted)
 
 
 def _answer(
@@ -177,9 +179,7 @@ def read_done(ledger: Ledger, desk: Desk, event: ReadDone, now: Now) -> Verdict:
     return finish(ledger, desk, reply, records, now)
 
 
-def _shown(
-    ledger: Ledger, held: LeaseState, current: Operation, page: PageView | Observation
-) -> tuple[AnyRecord, ...]:
+def _shown(ledger: Ledger, held: LeaseState, current: Operation, page: PageView | Observation) -> tuple[AnyRecord, ...]:
     """What this page proves of the step that was committed on it last."""
     if not isinstance(page, Observation) or current.op.lease != held.id or current.op.tab != "main":
         return ()

@@ -6,7 +6,7 @@ from typing import assert_never
 import msgspec
 
 from lessor import steps
-from lessor.errors import Code, Effect, Problem, problem
+from lessor.errors import Code, Effect, problem
 from lessor.journal import ActState, Commit, LeaseState, Ledger
 from lessor.lease.admit import known
 from lessor.lease.answers import lease_view, no_record, refuse, say
