@@ -172,23 +172,23 @@ class Nemesis:
 
     # -- actors
 
-    def _crash_owner(self) -> str:
+    def _crash_owner(self) -> None:
         step = self._draw.choice(STEPS)
-        return self._arm("ProfileActor", step)
+        self._arm("ProfileActor", step)
 
-    def _crash_supervisor(self) -> str:
-        return self._arm("SupervisorActor", "any")
+    def _crash_supervisor(self) -> None:
+        self._arm("SupervisorActor", "any")
 
-    def _crash_run(self) -> str:
-        return self._arm("RunActor", "any")
+    def _crash_run(self) -> None:
+        self._arm("RunActor", "any")
 
-    def _crash_worker_supervisor(self) -> str:
-        return self._arm("WorkerSupervisor", "any")
+    def _crash_worker_supervisor(self) -> None:
+        self._arm("WorkerSupervisor", "any")
 
-    def _arm(self, kind: str, step: str) -> str:
+    def _arm(self, kind: str, step: str) -> None:
+        """Counted when it has happened."""
         until_s = self._world.scheduler.now_s + ARMED_S
         self._armed[kind] = (until_s, self._draw.choice(["before", "after"]), step)
-        return f"armed {kind}"
 
     def crashes(self, actor: Actor, message: object, when: str) -> bool:
         """Asked before and after every message of every actor."""

@@ -289,9 +289,10 @@ class Script:
         match told:
             case OutcomeTold(step=StepState.SUCCEEDED | StepState.DISPATCHED):
                 self.job.done.add(number)
-            case OutcomeTold(step=StepState.UNKNOWN):
+            case OutcomeTold(step=StepState.UNKNOWN) if self._draw.random() < 0.9:
                 await self._reconcile(number, key)
-            case OutcomeTold(step=StepState.NOT_SENT | StepState.FAILED) | None:
+            case OutcomeTold(step=StepState.NOT_SENT | StepState.FAILED | StepState.UNKNOWN) | None:
+                # Some programs try an unknown step again: that must be refused.
                 acted = await self._act(Commit(task=self.job.run, step=step, request_key=key))
                 if isinstance(acted, Acted):
                     self.job.done.add(number)
