@@ -51,6 +51,7 @@ class Nemesis:
         draw = self._draw
         store, network, browser = self._world.store_chances, self._world.network_chances, self._world.browser_chances
         store.lost, store.ghost, store.in_flight = (draw.choice([0, 0.01, 0.06]) for _ in range(3))
+        store.lagging = draw.choice([0, 0.1, 0.4])
         network.lost, network.twice, network.late = (draw.choice([0, 0.02, 0.08]) for _ in range(3))
         browser.slow, browser.silent = draw.choice([0.02, 0.15]), draw.choice([0.005, 0.03])
         browser.refused, browser.fails = draw.choice([0.01, 0.1]), draw.choice([0.01, 0.1])
