@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 EVERY_S = 6.0
-ARMED_S = 15.0
+ARMED_S = 60.0
 
 
 class Nemesis:
@@ -53,7 +53,7 @@ class Nemesis:
         store.lost, store.ghost, store.in_flight = (draw.choice([0, 0.01, 0.06]) for _ in range(3))
         store.lagging = draw.choice([0, 0.1, 0.4])
         network.lost, network.twice, network.late = (draw.choice([0, 0.02, 0.08]) for _ in range(3))
-        browser.slow, browser.silent = draw.choice([0.02, 0.15]), draw.choice([0.005, 0.03])
+        browser.slow, browser.silent = draw.choice([0.02, 0.15]), draw.choice([0.005, 0.02, 0.08])
         browser.refused, browser.fails = draw.choice([0.01, 0.1]), draw.choice([0.01, 0.1])
         browser.late, browser.overdue = draw.choice([0.05, 0.3, 0.7]), draw.choice([0, 0.3, 1])
         self._kinds = [(weight * draw.choice([0, 1, 1, 4]), do) for weight, do in self._kinds]
@@ -174,8 +174,8 @@ class Nemesis:
     # -- actors
 
     def _crash_owner(self) -> None:
-        step = self._draw.choice(STEPS)
-        self._arm("ProfileActor", step)
+        steps, weights = zip(*STEPS.items(), strict=True)
+        self._arm("ProfileActor", self._draw.choices(steps, weights)[0])
 
     def _crash_supervisor(self) -> None:
         self._arm("SupervisorActor", "any")
@@ -211,32 +211,33 @@ class Nemesis:
         return True
 
 
-STEPS = (
-    "activating",
-    "starting",
-    "granting",
-    "reading",
-    "aiming",
-    "intending",
-    "dispatching",
-    "settling",
-    "closing",
-    "looking",
-    "sealing",
-    "killing",
-    "idle",
-    "any",
-)
-"""The named steps of an owner's life; each is crashed at, before and after what happens in it."""
+STEPS = {
+    "activating": 1,
+    "starting": 2,
+    "granting": 2,
+    "reading": 1,
+    "aiming": 1,
+    "intending": 1,
+    "dispatching": 2,
+    "settling": 4,
+    "closing": 2,
+    "looking": 4,
+    "sealing": 2,
+    "killing": 1,
+    "idle": 1,
+    "any": 1,
+}
+"""The named steps of an owner's life, and how often each is aimed at: the short ones more often."""
 
 
 def step_of(actor: ProfileActor) -> str:
     desk = actor._desk
     if desk.epoch == 0:
         return "activating"
+    held = actor._ledger.lease
+    if held is not None and held.open_act is not None and desk.operation is None:
+        return "settling"
     if desk.operation is not None:
-        if desk.operation.phase == "dispatching" and actor._busy:
-            return "settling"
         return desk.operation.phase
     if desk.start is not None:
         return "granting" if actor._busy else "starting"

@@ -29,7 +29,7 @@ LIMITS = Limits(
     tick_s=15,
     renew_below_s=30,
     idle_s=10,
-    quarantine_s=20,
+    quarantine_s=45,
 )
 
 
