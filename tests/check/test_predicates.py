@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 import msgspec
 import pytest
@@ -30,7 +31,7 @@ from lessor.check.history import (
 from lessor.errors import Code, Effect, problem
 from lessor.limits import Limits
 from lessor.messages import wire
-from lessor.messages.action import Click, Commit
+from lessor.messages.action import Click, Commit, Observation
 from lessor.messages.ids import Caller
 from lessor.messages.record import (
     Activated,
@@ -53,7 +54,6 @@ from lessor.messages.record import (
 from lessor.messages.reply import Acted, ActOutcome, AnyReply, Granted, LeaseView, Observed, Refused
 from lessor.messages.request import VERBS, Acquire, Act, AskOutcome, Close, Observe, ProfileRequest
 from lessor.messages.run import RunRecord, RunStatus
-from lessor.messages.action import Observation
 
 ME = Caller("acme", "alice")
 PROFILE = "acme/shop"
@@ -117,9 +117,7 @@ class Story:
         self.write(
             LeaseGranted(
                 lease=lease,
-                scope=Scope(
-                    tenant="acme", principal="alice", profile="shop", provider="chromium", run=run, attempt=1
-                ),
+                scope=Scope(tenant="acme", principal="alice", profile="shop", provider="chromium", run=run, attempt=1),
                 claim=1,
                 worker="w",
                 granted_ms=self.at_ms,
@@ -229,11 +227,9 @@ class Story:
 
     def closed(self, generation: int | None = 1) -> None:
         self.add(Page(at_ms=self.at_ms, profile=PROFILE, instance="b1", state="gone"))
-        receipt = "sealed" if generation else "discarded"
+        receipt: Literal["sealed", "discarded"] = "sealed" if generation else "discarded"
         self.write(
-            LeaseClosed(
-                lease="lease-1", reason="ended", receipt=receipt, generation=generation, gone_ms=self.at_ms
-            )
+            LeaseClosed(lease="lease-1", reason="ended", receipt=receipt, generation=generation, gone_ms=self.at_ms)
         )
 
 
@@ -597,9 +593,7 @@ def ordered_too_late() -> Story:
     story = leased()
     story.intend()
     story.add(
-        Ordered(
-            at_ms=story.at_ms, profile=PROFILE, epoch=1, lease="lease-1", sequence=1, boot_ms=10, deadline_ms=10
-        )
+        Ordered(at_ms=story.at_ms, profile=PROFILE, epoch=1, lease="lease-1", sequence=1, boot_ms=10, deadline_ms=10)
     )
     return story
 

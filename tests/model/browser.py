@@ -309,8 +309,12 @@ class ModelSession:
         told = await self._answer(lambda: self.keeper.extend(self.epoch, until_ms), deadline_ms, through_page=False)
         return told if isinstance(told, int) else None
 
-    async def kill(self) -> int | None:
+    def leave(self) -> None:
+        """Nobody is to hear of its end any more."""
         self._ended = True
+
+    async def kill(self) -> int | None:
+        self.leave()
         return await end(self.keeper, self.epoch, self._pause)
 
     async def cancel(self) -> None:
@@ -364,7 +368,7 @@ class ModelBrowser:
         keeper.extend(spec.epoch, spec.until_ms)
         await self._pause(0.3)
         if machine.random.random() < machine.chances.fails:
-            session._ended = True
+            session.leave()
             await end(keeper, spec.epoch, self._pause)
             return None
         return session if keeper.away(spec.epoch) is None else None

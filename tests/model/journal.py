@@ -73,7 +73,5 @@ def _told(found: list[Kept], own: Kept | None, *, with_entries: bool) -> Chain:
         last=found[-1].sequence if found else 0,
         own=own.value if own and isinstance(own.value, Own) else None,
         own_sequence=own.sequence if own else 0,
-        entries=tuple(
-            (kept.sequence, kept.value) for kept in found if with_entries and isinstance(kept.value, Entry)
-        ),
+        entries=tuple((kept.sequence, kept.value) for kept in found if with_entries and isinstance(kept.value, Entry)),
     )

@@ -120,9 +120,7 @@ class World:
         return told
 
     def _apply(self, write: Publish) -> Told:
-        last = max(
-            (kept.sequence for kept in self._live() if kept.subject.startswith(write.below)), default=0
-        )
+        last = max((kept.sequence for kept in self._live() if kept.subject.startswith(write.below)), default=0)
         if last != write.expected:
             return WrongLast(last)
         self._last += 1

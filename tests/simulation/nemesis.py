@@ -1,12 +1,15 @@
 """Whatever can go wrong, at moments that the seed decides; every fault is counted."""
 
+import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from lessor.actors.process import Process as Actor
-from lessor.actors.profile import ProfileActor
+from tests.simulation.stepped import SteppedProfile
 
 if TYPE_CHECKING:
+    from tests.simulation.host import SimulatedHost
+    from tests.simulation.worker import SimulatedWorker
     from tests.simulation.world import World
 
 EVERY_S = 6.0
@@ -41,7 +44,7 @@ class Nemesis:
         ]
 
     @property
-    def _draw(self):  # type: ignore[no-untyped-def]  # random.Random; the world is built after this
+    def _draw(self) -> random.Random:
         return self._world.scheduler.random
 
     def begin(self) -> None:
@@ -103,7 +106,7 @@ class Nemesis:
         self._world.scheduler.at(self._draw.uniform(0.05, 2) if soon else self._draw.uniform(2, 60), self._up(host))
         return "host crash"
 
-    def _up(self, process) -> Callable[[], None]:  # type: ignore[no-untyped-def]  # host or worker
+    def _up(self, process: "SimulatedHost | SimulatedWorker") -> Callable[[], None]:
         return lambda: None if process.is_up else process.start()
 
     def _power_loss(self) -> str | None:
@@ -121,7 +124,7 @@ class Nemesis:
 
     def _host_pause(self) -> str | None:
         host = self._draw.choice(self._world.hosts)
-        if not host.is_up:
+        if host.process is None or not host.is_up:
             return None
         host.process.stop(self._seconds(50))
         return "host pause"
@@ -136,7 +139,7 @@ class Nemesis:
 
     def _worker_pause(self) -> str | None:
         worker = self._draw.choice(self._world.workers)
-        if not worker.is_up:
+        if worker.process is None or not worker.is_up:
             return None
         worker.process.stop(self._seconds(60))
         return "worker pause"
@@ -199,7 +202,7 @@ class Nemesis:
         until_s, moment, step = self._armed.get(kind, (0.0, "", ""))
         if moment != when or self._world.scheduler.now_s > until_s:
             return False
-        if isinstance(actor, ProfileActor):
+        if isinstance(actor, SteppedProfile):
             current = step_of(actor)
             if step not in ("any", current):
                 return False
@@ -230,15 +233,15 @@ STEPS = {
 """The named steps of an owner's life, and how often each is aimed at: the short ones more often."""
 
 
-def step_of(actor: ProfileActor) -> str:
-    desk = actor._desk
+def step_of(actor: SteppedProfile) -> str:
+    """What the owner is at, from its mind and its ledger."""
+    desk, held, busy = actor.mind
     if desk.epoch == 0:
         return "activating"
-    held = actor._ledger.lease
     if held is not None and held.open_act is not None and desk.operation is None:
         return "settling"
     if desk.operation is not None:
         return desk.operation.phase
     if desk.start is not None:
-        return "granting" if actor._busy else "starting"
+        return "granting" if busy else "starting"
     return desk.ending or "idle"
