@@ -83,7 +83,9 @@ def p9_sequence(view: View) -> Findings:
                 for record in entry.records:
                     if isinstance(record, Intent | Skipped):
                         if record.sequence != last.get(record.lease, 0) + 1:
-                            yield Finding("P9", f"number {record.sequence} after {last.get(record.lease, 0)}", (moment,))
+                            yield Finding(
+                                "P9", f"number {record.sequence} after {last.get(record.lease, 0)}", (moment,)
+                            )
                         last[record.lease] = record.sequence
             case _:
                 reply = getattr(moment, "reply", None)
@@ -107,7 +109,10 @@ def p10_one_holder(view: View) -> Findings:
                 up[instance] = moment
             case Page(instance=instance):
                 up.pop(instance, None)
-            case Sent(instance=instance, lease=lease) if held is not None and used.get(instance) not in (None, held.lease):
+            case Sent(instance=instance, lease=lease) if held is not None and used.get(instance) not in (
+                None,
+                held.lease,
+            ):
                 yield Finding("P10", f"an input of {lease} while {held.lease} is held", (moment,))
             case Wrote(entry=entry):
                 for record in entry.records:
@@ -150,9 +155,9 @@ def p11_reattach(view: View) -> Findings:
                 if isinstance(request, Close):
                     scan.closes.add((request.lease, request.claim))
                 reply = getattr(moment, "reply", None)
-                if isinstance(reply, Granted) and reply.lease is not None:
-                    if (reply.lease.lease, reply.lease.claim) not in scan.attached:
-                        yield Finding("P11", "a grant that is not on record", (moment,))
+                seen = reply.lease if isinstance(reply, Granted) else None
+                if seen is not None and (seen.lease, seen.claim) not in scan.attached:
+                    yield Finding("P11", "a grant that is not on record", (moment,))
 
 
 class _Leases:
@@ -310,7 +315,9 @@ def p15_unknown_stays(view: View) -> Findings:
         match record:
             case Intent():
                 if record.lease in retired:
-                    yield Finding("P15", "an intent on a lease with an unknown outcome", (retired[record.lease], moment))
+                    yield Finding(
+                        "P15", "an intent on a lease with an unknown outcome", (retired[record.lease], moment)
+                    )
                 if record.request_key is not None:
                     if record.request_key in blocked:
                         yield Finding("P15", "an intent of an unknown step", (blocked[record.request_key], moment))
@@ -350,7 +357,9 @@ def p16_teardown(view: View) -> Findings:
                 for written in entry.records:
                     if isinstance(written, LeaseGranted):
                         held = written
-                        due_ms = None if needs.get(written.scope.run, True) else max(moment.at_ms, earliest_ms) + ticks_ms
+                        due_ms = (
+                            None if needs.get(written.scope.run, True) else max(moment.at_ms, earliest_ms) + ticks_ms
+                        )
                     elif isinstance(written, LeaseClosing | LeaseClosed):
                         held, due_ms = None, None
             case _:
@@ -370,5 +379,3 @@ def p19_durability(view: View) -> Findings:
     for moment in view.moments:
         if isinstance(moment, Acknowledged) and moment.sequence not in stored:
             yield Finding("P19", f"sequence {moment.sequence} was acknowledged and is gone", (moment,))
-
-
