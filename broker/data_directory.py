@@ -65,6 +65,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     logfile_size_limit: int = LOG_BYTES_MAX
     logfile_max_num: int = 2
     max_payload: int = PAYLOAD_BYTES_MAX
+    ping_interval: str = "2s"
+    ping_max: int = 2
+    """A host that hangs leaves the queue group within six seconds instead of six minutes (facts: half-open peers)."""
 
     def addresses(self) -> tuple[tuple[str, int], ...]:
         return _address(self.listen), _address(self.http)

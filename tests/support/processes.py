@@ -1,6 +1,7 @@
 """Real processes for tests: they say in JSON lines how far they have come, so a test kills them at a named moment."""
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -40,8 +41,8 @@ class Told:
         raise AssertionError(f"the process ended before it said {word!r}")
 
     def signal(self, number: signal.Signals) -> None:
-        if self._process.returncode is None:
-            os.kill(self._process.pid, number)
+        with contextlib.suppress(ProcessLookupError):  # it has ended, and the loop has not heard of it yet
+            self._process.send_signal(number)
 
     def kill(self) -> None:
         self.signal(signal.SIGKILL)
