@@ -169,7 +169,7 @@ async def test_a_directory_of_the_version_with_a_token_is_taken_over_with_all_it
     (directory / "host.nk").unlink()
     (directory / "users" / "local.me.nk").unlink()
     config = json.loads((directory / "broker.json").read_text())
-    with_token = {**config, "authorization": {"token": "old"}}
+    with_token: dict[str, object] = {**config, "authorization": {"token": "old"}}
     del with_token["pid_file"]
     (directory / "broker.json").write_text(json.dumps(with_token))
     settings = {name: value for name, value in with_token.items() if name not in ("listen", "http")}

@@ -29,7 +29,7 @@ from lessor.runtime import Runtime
 from tests.support.broker import connect
 from tests.wire.fake import Fake
 from tests.wire.page import requests
-from tests.wire.plain import Plain, lease
+from tests.wire.plain import Json, Plain, lease
 
 ME, OTHER, ANN = Caller("local", "me"), Caller("local", "other"), Caller("acme", "ann")
 SECRET = "hunter2-and-more"
@@ -209,14 +209,14 @@ async def test_p17_the_same_names_of_two_tenants_have_nothing_to_do_with_each_ot
     here, there = await lease(mine, "r1", "shop"), await lease(foreign, "r1", "shop")
     assert here.view["lease"] != there.view["lease"]
     assert len(fake.live) == 2
-    click = {"revision": "r0", "action": {"do": "click", "ref": "e1.aa"}, "id": "same"}
+    click: Json = {"revision": "r0", "action": {"do": "click", "ref": "e1.aa"}, "id": "same"}
     assert (await there.ask("act", **click))["sequence"] == 1
     assert here.view["next_sequence"] == 1
     assert (await foreign.profile("shop", "outcome", sequence=1, **there.named))["outcome"] == "applied"
     guessed = await foreign.profile("shop", "outcome", sequence=1, **here.named)
     assert guessed["error"]["code"] in ("no_record", "lease_closed"), guessed
     for verb in ("act", "observe", "renew", "close"):
-        changes = {**here.named, **(click if verb == "act" else {})}
+        changes: Json = {**here.named, **(click if verb == "act" else {})}
         told = await there.ask(verb, **changes)
         assert told["error"]["code"] == "lease_closed", (verb, told)
     assert (await foreign.run("r1", "cancel"))["record"]["status"] == "cancelled"
