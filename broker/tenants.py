@@ -4,7 +4,6 @@ A running nats-server reads its users again on SIGHUP and cuts the connections o
 (seen: within 15 ms); everybody else's stay.
 """
 
-import http.client
 import os
 import signal
 import time
@@ -17,6 +16,7 @@ import msgspec
 from lessor.broker import credentials
 from lessor.broker.credentials import DEFAULT
 from lessor.broker.data_directory import Config, DataDirectory
+from lessor.broker.monitoring import ask
 from lessor.broker.subjects import named
 from lessor.broker.users import User, snippet, user_of
 from lessor.errors import Code, Problem, problem
@@ -187,13 +187,5 @@ def _signal(directory: DataDirectory) -> bool:
 
 
 def _vars(config: Config) -> _Vars | None:
-    host, _, port = config.http.rpartition(":")
-    peer = http.client.HTTPConnection(host, int(port), timeout=1)
-    try:
-        peer.request("GET", "/varz")
-        told = msgspec.json.decode(peer.getresponse().read(1_000_000), type=_Vars)
-    except (OSError, http.client.HTTPException, msgspec.DecodeError):
-        return None
-    finally:
-        peer.close()
-    return told if told.server_name == config.server_name else None
+    told = ask(config.monitoring, "/varz", _Vars)
+    return told if told is not None and told.server_name == config.server_name else None
