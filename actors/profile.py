@@ -17,6 +17,7 @@ from lessor.errors import Code, Effect, problem
 from lessor.journal import Ledger, fold
 from lessor.lease import decide
 from lessor.lease.alarm import alarm_ms
+from lessor.lease.answers import no_profile
 from lessor.lease.recover import recover
 from lessor.lease.sweep import exception
 from lessor.lease.verdict import (
@@ -54,10 +55,12 @@ class ProfileActor(Process):
         key: ProfileKey,
         until_ms: int,
         parent: Callable[[ChildFailed | Rested | Call], None],
+        asker: str | None = None,
     ) -> None:
+        """`asker`: the principal whose question it is started for; a stranger's starts nothing. None: it must live."""
         super().__init__(io, f"profile {key}", parent)
         self.key, self.ports, self._up = key, ports, parent
-        self._until_ms = until_ms
+        self._until_ms, self._asker = until_ms, asker
         self._ledger = Ledger()
         self._desk = Desk(
             host=ports.host,
@@ -89,7 +92,7 @@ class ProfileActor(Process):
         self._activate(None)
 
     def _activate(self, creator: str | None) -> None:
-        activation = Activation(self.ports, self.key, self._until_ms, creator, self._hands.gone)
+        activation = Activation(self.ports, self.key, self._until_ms, creator, self._asker, self._hands.gone)
         self.perform(activation.run, self._activated)
 
     def _creator(self) -> str | None:
@@ -112,15 +115,27 @@ class ProfileActor(Process):
     def _not_mine(self, result: NotMine) -> None:
         creator = self._creator()
         if result.problem.code is Code.NOT_FOUND and creator is not None:
+            self._asker = None
             self._activate(creator)
+            return
+        if result.strange and any(self._knows(call, result) for _, call in self._slots.values()):
+            self._asker = None
+            self._activate(None)
             return
         for slot in list(self._slots):
             answer, call = self._slots.pop(slot)
-            if result.host is not None:
+            if not self._knows(call, result):
+                told = no_profile(self.key.profile)
+                answer(Refused(error=told, effect=told.effect))
+            elif result.host is not None:
                 call.forward(result.host)
             else:
                 answer(Refused(error=result.problem, effect=result.problem.effect))
         self._rest()
+
+    def _knows(self, call: Call, result: NotMine) -> bool:
+        """To strangers a profile that rests, or lives elsewhere, is one that never was (contract 4)."""
+        return result.principal in (None, call.caller.principal) or isinstance(call.request, CreateProfile)
 
     def _open_door(self) -> None:
         profile = self._ledger.profile

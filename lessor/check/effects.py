@@ -325,13 +325,7 @@ def p17_tenants(view: View) -> Findings:
             if f"{caller.tenant}/{caller.principal}" == f"{view.profile.split('/', 1)[0]}/{known.principal}":
                 continue
             code = moment.reply.error.code if isinstance(moment.reply, Refused) else None
-            silent = code in (
-                Code.NOT_FOUND,
-                Code.FORBIDDEN,
-                Code.MOVED,
-                Code.BROKER_UNAVAILABLE,
-                Code.PROFILE_QUARANTINED,
-            )
+            silent = code in (Code.NOT_FOUND, Code.FORBIDDEN, Code.MOVED, Code.BROKER_UNAVAILABLE)
             if not silent or moment.reply.lease is not None:
                 yield Finding("P17", f"{caller.principal} was answered", (view.came[moment.slot], moment))
 
