@@ -24,10 +24,12 @@ from lessor.actors.run import Do, End, Go, Report, See, Take, Want
 from lessor.actors.talk import Talk, as_problem
 from lessor.actors.worker import Begin, Forget, WorkerSupervisor
 from lessor.broker.connection import Connection, Settings, open_connection
-from lessor.broker.embedded import endpoint_of
+from lessor.broker.credentials import caller_of
+from lessor.broker.embedded import credentials_of, endpoint_of
 from lessor.broker.line import BrokerLine
 from lessor.broker.service import hosts_answering
 from lessor.broker.subjects import Addresses
+from lessor.broker.users import inbox_prefix
 from lessor.config import Config, name_of
 from lessor.errors import Code, Problem, error_of, problem
 from lessor.ids import fresh_id
@@ -86,20 +88,23 @@ def connect(
     token: str | None = None,
     credentials: Path | None = None,
     data_dir: Path | None = None,
-    tenant: str = "local",
-    principal: str = "me",
+    tenant: str | None = None,
+    principal: str | None = None,
     worker: str | None = None,
     limits: Limits | None = None,
 ) -> "Client":
     """A client, to be entered with `async with`.
 
     Without a URL: LESSOR_URL, else the embedded broker of `data_dir` (LESSOR_DATA_DIR) on this machine.
+    Who it is, the credentials file says, else LESSOR_TENANT and LESSOR_PRINCIPAL, else `local` and `me`.
     Entering raises LessorError (`broker_unavailable`, `forbidden`, `setup_failed`) within 6 s.
     """
     config = Config.of(os.environ, data_dir)
     name = worker or name_of(f"w-{os.getpid()}-{fresh_id()[:6]}", "worker")
     where = _Where(url or config.nats_url, token or config.nats_token, credentials or config.nats_credentials)
-    return Client(config, where, Caller(tenant, principal), name, limits or Limits())
+    said = caller_of(where.credentials, config.tenant, config.principal)
+    caller = Caller(tenant or said.tenant, principal or said.principal)
+    return Client(config, where, caller, name, limits or Limits())
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,20 +152,29 @@ class Client:
         await self._connection.close()
 
     def _settings(self) -> Settings | Problem:
-        name = f"worker {self.worker}"
-        if self._where.url is not None:
-            return Settings(
-                servers=tuple(self._where.url.split(",")),
-                name=name,
-                token=self._where.token,
-                credentials=self._where.credentials,
-                # One below `_INBOX` for each principal: permissions can keep their replies apart.
-                inbox_prefix=f"_INBOX.{self.caller.tenant}.{self.caller.principal}",
-            )
-        endpoint = endpoint_of(self._config.data_dir / "broker")
+        where, servers = self._where, self._where.url
+        if servers is None:
+            found = self._found()
+            if isinstance(found, Problem):
+                return found
+            where, servers = found, found.url
+        assert servers is not None
+        return Settings(
+            servers=tuple(servers.split(",")),
+            name=f"worker {self.worker}",
+            token=where.token,
+            credentials=where.credentials,
+            inbox_prefix=inbox_prefix(self.caller),
+        )
+
+    def _found(self) -> _Where | Problem:
+        """The embedded broker of the data directory, entered with the caller's own credentials."""
+        directory = self._config.data_dir / "broker"
+        endpoint = endpoint_of(directory)
         if isinstance(endpoint, Problem):
             return endpoint
-        return Settings(servers=(endpoint.url,), name=name, token=endpoint.token)
+        credentials = self._where.credentials or credentials_of(directory, self.caller)
+        return credentials if isinstance(credentials, Problem) else _Where(endpoint.url, None, credentials)
 
     def _failed(self, failed: ChildFailed) -> None:
         """A run actor broke: its waiting calls time out as `moved`; its leases lapse (contract 18)."""

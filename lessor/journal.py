@@ -76,6 +76,8 @@ class LeaseState:
     base: int
     instance: str
     target: str
+    host: str = ""
+    """Where its browser runs."""
     phase: Literal["live", "closing", "closed"] = "live"
     reason: str | None = None
     seal: bool = False
@@ -130,6 +132,8 @@ class Generation:
     size: int
     key_id: str
     epoch: int
+    origins: tuple[str, ...]
+    """What the object was authenticated with, whatever the profile may visit by now."""
 
 
 @dataclass(slots=True)
@@ -141,6 +145,8 @@ class Ledger:
     boot: str = ""
     boot_ms: int = 0
     """When this boot's clock began to stamp the chain: what an earlier boot recorded lies before it."""
+    host: str = ""
+    """Who activated last."""
     tail: str = ""
     """sha256 of the last entry as it is stored: what the next one names. Kept by whoever reads or appends."""
     profile: ProfileChanged | None = None
@@ -212,7 +218,9 @@ def _apply(ledger: Ledger, entry: Entry, record: AnyRecord) -> None:
             held.gone_ms, held.gone_boot = record.gone_ms, entry.boot
             for commit in held.commits:
                 commit.gone_ms, commit.gone_boot, commit.closed = record.gone_ms, entry.boot, True
-        case Activated() | Read() | Evidence():
+        case Activated(host=host):
+            ledger.host = host
+        case Read() | Evidence():
             pass
         case _:
             assert_never(record)
@@ -233,6 +241,7 @@ def _grant(ledger: Ledger, entry: Entry, record: LeaseGranted) -> None:
         base=record.base,
         instance=record.instance,
         target=record.target,
+        host=ledger.host,
     )
     ledger.leases[record.lease] = ledger.lease
     while len(ledger.leases) > LEASES_KEPT:
@@ -264,8 +273,17 @@ def _intend(ledger: Ledger, record: Intent) -> None:
 
 def _seal(ledger: Ledger, entry: Entry, record: SealCommitted) -> None:
     assert record.generation == ledger.generation + 1, record
+    origins = record.origins or (ledger.profile.origins if ledger.profile is not None else ())
     ledger.generations.append(
-        Generation(record.generation, record.object, record.sha256, record.size, record.key_id, entry.epoch)
+        Generation(
+            number=record.generation,
+            object=record.object,
+            sha256=record.sha256,
+            size=record.size,
+            key_id=record.key_id,
+            epoch=entry.epoch,
+            origins=origins,
+        )
     )
     if record.lease is not None:
         _lease(ledger, record.lease).generation = record.generation

@@ -147,6 +147,8 @@ class BrowserSpec:
     sealed: bytes | None
     """Sealed state to restore; None starts fresh or, when finding, keeps what the page has."""
     generation: int
+    sealed_origins: tuple[str, ...] | None = None
+    """What the sealed state was authenticated with; None: `origins`."""
     target: str | None = None
     """Set when finding: the main tab of the lease."""
 

@@ -198,6 +198,8 @@ class SealCommitted(Record, frozen=True, kw_only=True, tag="seal_committed"):
     sha256: str
     size: int
     key_id: str
+    origins: tuple[str, ...] = ()
+    """What it was authenticated with; empty in old records: the profile's origins of that time."""
 
 
 class LeaseClosed(Record, frozen=True, kw_only=True, tag="lease_closed"):

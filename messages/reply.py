@@ -28,10 +28,10 @@ class LeaseView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
-    """Base of all answers."""
+    """Base of all answers. `v` and `effect` are always sent: only a plain default is left out, a factory's is not."""
 
-    v: int = 1
-    effect: Effect = Effect.NONE
+    v: int = msgspec.field(default_factory=lambda: 1)
+    effect: Effect = msgspec.field(default_factory=lambda: Effect.NONE)
     lease: LeaseView | None = None
 
 

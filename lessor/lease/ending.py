@@ -156,6 +156,7 @@ def sealed(ledger: Ledger, desk: Desk, event: Sealed, now: Now) -> Verdict:
     held = _held(ledger)
     if now.ms > held.seal_by_ms:
         return _proceed(ledger, desk, now)
+    assert ledger.profile is not None
     committed = SealCommitted(
         lease=held.id,
         generation=ledger.generation + 1,
@@ -164,6 +165,7 @@ def sealed(ledger: Ledger, desk: Desk, event: Sealed, now: Now) -> Verdict:
         sha256=event.sha256,
         size=event.size,
         key_id=event.key_id,
+        origins=ledger.profile.origins,
     )
     return Verdict(desk, records=(committed,), effects=(Again(SealLanded()),))
 
