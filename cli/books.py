@@ -4,7 +4,8 @@ That takes more rights than a worker has: on a broker with permissions these com
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +13,12 @@ import msgspec
 
 from lessor import audit
 from lessor.audit import Line
+from lessor.broker.connection import Connection, Settings, open_connection
+from lessor.broker.embedded import endpoint_of
 from lessor.broker.jetstream import Stream
 from lessor.broker.stream import open_stream
-from lessor.broker.subjects import Shard
-from lessor.cli.call import Call, tenant
+from lessor.broker.subjects import HOST_INBOX, Shard
+from lessor.cli.call import Where, whoami
 from lessor.errors import Code, Problem, error_of, problem
 from lessor.messages import wire
 from lessor.messages.ids import ProfileKey
@@ -46,26 +49,52 @@ def _entry(sequence: int, data: bytes) -> Entry:
         raise error_of(problem(Code.UNSUPPORTED, unread)) from None
 
 
+def _settings(where: Where) -> Settings:
+    config = where.config()
+    url = where.nats or config.nats_url
+    if url is None:
+        endpoint = endpoint_of(config.data_dir / "broker")
+        if isinstance(endpoint, Problem):
+            raise error_of(endpoint)
+        return Settings((endpoint.url,), "journal", inbox_prefix=HOST_INBOX, credentials=endpoint.credentials)
+    return Settings(
+        tuple(url.split(",")),
+        "journal",
+        inbox_prefix=HOST_INBOX,
+        token=config.nats_token,
+        user=config.nats_user,
+        password=config.nats_password,
+        credentials=config.nats_credentials,
+    )
+
+
 class Books:
     """The journals of the caller's tenant."""
 
-    def __init__(self, at: Call, stream: Stream) -> None:
-        self._at, self._stream, self._shard = at, stream, Shard()
+    def __init__(self, tenant: str, connection: Connection, stream: Stream) -> None:
+        self._tenant, self._connection, self._stream, self._shard = tenant, connection, stream, Shard()
 
     @classmethod
-    async def open(cls, at: Call) -> "Books":
-        """Raises LessorError."""
-        stream = await open_stream(at.client.connection, Shard())
-        if isinstance(stream, Problem):
-            raise error_of(stream)
-        return cls(at, stream)
+    @asynccontextmanager
+    async def opened(cls, where: Where) -> AsyncGenerator["Books", None]:
+        """With the host's own credentials, or those of an operator's broker. Raises LessorError."""
+        connection = await open_connection(_settings(where))
+        if isinstance(connection, Problem):
+            raise error_of(connection)
+        try:
+            stream = await open_stream(connection, Shard())
+            if isinstance(stream, Problem):
+                raise error_of(stream)
+            yield cls(whoami().tenant, connection, stream)
+        finally:
+            await connection.close()
 
     async def profiles(self) -> tuple[str, ...]:
-        found = await self._scan(self._shard.owns_of(tenant()))
+        found = await self._scan(self._shard.owns_of(self._tenant))
         return tuple(sorted({Shard.profile_of(subject).profile for subject, _, _ in found}))
 
     async def book(self, profile: str) -> Book:
-        found = await self._scan(self._shard.journal(ProfileKey(tenant(), profile)))
+        found = await self._scan(self._shard.journal(ProfileKey(self._tenant, profile)))
         return Book(profile, tuple((sequence, data) for _, sequence, data in found))
 
     async def about(self, name: str) -> tuple[list[Book], str | None]:
@@ -106,7 +135,7 @@ class Books:
         async def hear(message: Any) -> None:
             heard.put_nowait((profile, message.data))
 
-        await self._at.client.connection.subscribe(self._shard.journal(ProfileKey(tenant(), profile)), hear)
+        await self._connection.subscribe(self._shard.journal(ProfileKey(self._tenant, profile)), hear)
 
     async def _scan(self, subject: str) -> list[tuple[str, int, bytes]]:
         try:

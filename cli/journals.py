@@ -6,8 +6,9 @@ import msgspec
 import typer
 
 from lessor.cli.answer import Answer, plain, say, table, tell
-from lessor.cli.call import Call, Where, call
+from lessor.cli.call import Deadline, Where, bounded
 from lessor.cli.options import DataDir, Nats, Timeout
+from lessor.cli.progress import Progress
 from lessor.errors import Code, error_of, problem
 
 if TYPE_CHECKING:
@@ -40,20 +41,20 @@ def journal(
     if len(name) != 1:
         raise typer.BadParameter("one profile or run")
 
-    async def work(at: Call) -> None:
+    async def work(_deadline: Deadline, progress: Progress) -> None:
         from lessor.cli.books import Books
 
-        books = await Books.open(at)
-        found, run = await books.about(name[0])
-        at.progress.end()
-        for book in found:
-            for line in _shown(book, run, as_json):
-                say(line)
-        if follow:
-            async for one in books.follow(found, run):
-                say(_json(one) if as_json else _line(one))
+        async with Books.opened(where) as books:
+            found, run = await books.about(name[0])
+            progress.end()
+            for book in found:
+                for line in _shown(book, run, as_json):
+                    say(line)
+            if follow:
+                async for one in books.follow(found, run):
+                    say(_json(one) if as_json else _line(one))
 
-    call(work, where, FOREVER_S if follow else timeout, answer, "reading the journal")
+    bounded(work, FOREVER_S if follow else timeout, answer, "reading the journal")
 
 
 def _shown(book: "Book", run: str | None, as_json: bool) -> list[bytes]:
@@ -87,18 +88,18 @@ def _line(line: "Line") -> bytes:
 
 
 def _verify(names: list[str], head: str | None, where: Where, answer: Answer, timeout_s: float) -> None:
-    async def work(at: Call) -> "dict[str, Verified]":
+    async def work(_deadline: Deadline, _progress: Progress) -> "dict[str, Verified]":
         from lessor.audit import verify
         from lessor.cli.books import Books
 
-        books = await Books.open(at)
-        known = await books.profiles()
-        missing = [name for name in names if name not in known]
-        if missing:
-            raise error_of(problem(Code.NOT_FOUND, f"There is no profile {missing[0]!r}: lessor profile list."))
-        return {name: verify((await books.book(name)).stored, head) for name in names or known}
+        async with Books.opened(where) as books:
+            known = await books.profiles()
+            missing = [name for name in names if name not in known]
+            if missing:
+                raise error_of(problem(Code.NOT_FOUND, f"There is no profile {missing[0]!r}: lessor profile list."))
+            return {name: verify((await books.book(name)).stored, head) for name in names or known}
 
-    found = call(work, where, timeout_s, answer, "reading the journals")
+    found = bounded(work, timeout_s, answer, "reading the journals")
     broken = {name: one for name, one in found.items() if one.broken or one.head_found is False}
     rows = [(name, str(one.entries), str(one.chained), _word(one), one.head) for name, one in found.items()]
     answer.give(found, lambda out: table(out, ("PROFILE", "ENTRIES", "CHAINED", "CHAIN", "HEAD"), rows))

@@ -7,8 +7,9 @@ import msgspec
 import typer
 
 from lessor.cli.answer import Answer, fields
-from lessor.cli.call import Call, Where, call
+from lessor.cli.call import Deadline, Where, bounded
 from lessor.cli.options import DataDir, Json, Nats, Timeout
+from lessor.cli.progress import Progress
 from lessor.errors import Code, LessorError, error_of, problem
 
 if TYPE_CHECKING:
@@ -37,13 +38,14 @@ def report(
     answer = Answer(as_json)
     path = out if out is not None else Path(f"{run}.html")
 
-    async def work(at: Call) -> "Told":
+    async def work(_deadline: Deadline, _progress: Progress) -> "Told":
         from lessor.cli.books import Books
         from lessor.cli.page import told_of
 
-        return told_of(run, *await (await Books.open(at)).about(run))
+        async with Books.opened(Where(data_dir, nats)) as books:
+            return told_of(run, *await books.about(run))
 
-    told = call(work, Where(data_dir, nats), timeout, answer, "reading the journals")
+    told = bounded(work, timeout, answer, "reading the journals")
     from lessor.cli.page import page
 
     try:

@@ -7,7 +7,7 @@ import msgspec
 import typer
 
 from lessor.cli.answer import Answer, fields, table
-from lessor.cli.call import Call, Where, call, principal
+from lessor.cli.call import Call, Where, call, whoami
 from lessor.cli.options import DataDir, Json, Nats, Profile, Timeout
 from lessor.errors import Code, error_of, problem
 from lessor.messages.step import StepRecord
@@ -130,7 +130,7 @@ def resolve(
             found.step.request_key,
             said,
             evidence=evidence,
-            by=f"{getpass.getuser()} as {principal()}"[:200],
+            by=f"{getpass.getuser()} as {whoami().principal}"[:200],
             looked_up_ms=max(0, told.clock_ms - round(looked_s * 1000)),
             how="person",
         )

@@ -185,12 +185,6 @@ class Client:
         assert self._connection is not None, "enter the client first: async with lessor.connect(...)"
         return self._talk
 
-    @property
-    def connection(self) -> Connection:
-        """For the operator's commands, which read journals from the broker itself."""
-        assert self._connection is not None, "enter the client first: async with lessor.connect(...)"
-        return self._connection
-
     async def hosts(self, within_s: float = 0.3) -> tuple[str, ...] | Problem:
         """The hosts that answer within that time; `forbidden` where the broker keeps `$SRV` from this user."""
         assert self._connection is not None, "enter the client first: async with lessor.connect(...)"
