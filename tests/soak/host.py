@@ -1,4 +1,4 @@
-"""A soak's host: killed at named points, by itself, as its seed says. Says `up` when it serves."""
+"""A host that is killed at named points, by itself, as its seed says. Says `up` when it serves."""
 
 import asyncio
 import json
@@ -48,7 +48,7 @@ async def main() -> None:
         data_dir=directory / "host",
         nats_url=job["url"],
         nats_credentials=Path(job["credentials"]),
-        host="soak",
+        host=job["host"],
         limits=LIMITS,
         live_dir=live_dir,
     )
@@ -73,10 +73,11 @@ async def main() -> None:
         directory / "kills.log",
         job["seed"],
         "aim.before",
-        points.HOST,
+        tuple(job.get("at", points.HOST)),
         job["rate"],
-        {"sigkill": job["sigkill"], "browser": 1.0, "actor": 1.0},
+        job["ways"],
         crash,
+        job.get("spared", 0),
     ).arm()
     await host.failed.wait()
     raise SystemExit(f"the host failed: {host.why}")

@@ -20,7 +20,7 @@ class Killed(Exception):
 class Kills:
     """One process's kills: each act draws whether and where it is hit.
 
-    `first` begins an act; `rate` of them are hit, at one of the points in `at`, in one of `ways`, weighted.
+    `first` begins an act; the first `spared` of them are never hit, `rate` of them are hit, at one of the points in `at`, in one of `ways`, weighted.
     """
 
     def __init__(
@@ -32,15 +32,18 @@ class Kills:
         rate: float,
         ways: dict[Way, float],
         crash_browser: Callable[[], None] | None = None,
+        spared: int = 0,
     ) -> None:
         self._log, self._random = log, random.Random(seed)
         self._first, self._at, self._rate, self._ways = first, at, rate, ways
-        self._crash_browser = crash_browser
+        self._crash_browser, self._spared = crash_browser, spared
         self._next: str | None = None
 
     def passed(self, point: str) -> None:
         """The hook of `lessor.points`."""
-        if point == self._first and self._next is None and self._random.random() < self._rate:
+        if point == self._first and self._spared > 0:
+            self._spared -= 1
+        elif point == self._first and self._next is None and self._random.random() < self._rate:
             self._next = self._random.choice(self._at)
         if point != self._next:
             return

@@ -100,10 +100,15 @@ async def main() -> None:
         return Found("succeeded", "in the site's log") if there else Found("not_sent", "not in the site's log")
 
     Kills(
-        Path(job["directory"]) / "kills.log", job["seed"], "act.before", points.WORKER, job["rate"], {"sigkill": 1.0}
+        Path(job["directory"]) / "kills.log",
+        job["seed"],
+        "act.before",
+        tuple(job.get("at", points.WORKER)),
+        job["rate"],
+        {"sigkill": 1.0},
     ).arm()
     connecting = lessor.connect(
-        job["url"], credentials=Path(job["credentials"]), tenant="soak", principal="me", worker=f"w{os.getpid()}"
+        job["url"], credentials=Path(job["credentials"]), tenant=job["tenant"], principal="me", worker=f"w{os.getpid()}"
     )
     async with connecting as client:
         client.reconcilers["order"] = (
