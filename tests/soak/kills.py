@@ -20,7 +20,8 @@ class Killed(Exception):
 class Kills:
     """One process's kills: each act draws whether and where it is hit.
 
-    `first` begins an act; the first `spared` of them are never hit, `rate` of them are hit, at one of the points in `at`, in one of `ways`, weighted.
+    `first` begins an act; the first `spared` are never hit, of the others `rate` are, at one of the points in
+    `at`, in one of `ways`, weighted.
     """
 
     def __init__(

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import sys
+from collections import deque
 from pathlib import Path
 
 import lessor
@@ -17,7 +18,7 @@ from lessor.reconcilers import Asking, Found, HttpLookup
 from tests.soak.kills import Kills
 from tests.soak.site import Site
 
-TRIES_MAX = 200
+TRIES_MAX = 100
 """Of one step: each is lost to a kill, or settles it."""
 CALL_S = 3.0
 """A request that had reached a host when it was killed is never answered."""
@@ -34,6 +35,8 @@ class Lane:
         self._client, self.profile, self._form = client, f"lane{number}", job["form"]
         self._progress = Path(job["directory"]) / f"progress.{number}"
         self._lease: Lease | None = None
+        self._told: deque[str] = deque(maxlen=6)
+        """What was refused last."""
 
     def begun(self) -> int:
         """How many steps an earlier worker had settled."""
@@ -59,7 +62,7 @@ class Lane:
                     if await self._tried(run, f"s{number}"):
                         break
                 else:
-                    raise AssertionError(f"{self.profile} s{number} was not settled in {TRIES_MAX} tries")
+                    raise AssertionError(f"{self.profile} s{number} is not settled: {list(self._told)}")
                 with self._progress.open("ab") as file:
                     file.write(b".")
 
@@ -78,6 +81,7 @@ class Lane:
                     await step.commit(click, timeout_s=CALL_S)
             return step.record.state is StepState.SUCCEEDED
         except lessor.LessorError as error:
+            self._told.append(str(error))
             if error.code.class_.drops_lease or isinstance(error, lessor.Unavailable):
                 self._lease = None
             elif error.code is lessor.Code.ACTION_NOT_ALLOWED:
