@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
+from lessor import points
 from lessor.actors.words import Ports
 from lessor.errors import Code, Problem, problem
 from lessor.findings import Away
@@ -166,13 +167,19 @@ class Hands:
             case Aim(slot=slot, act=act, until_ms=until_ms):
                 if session is None:
                     return Aimed(slot, Away.GONE)
-                return Aimed(slot, await session.aim(act.tab, act.revision, act.action, act.match, until_ms))
+                points.reach("aim.before")
+                aimed = await session.aim(act.tab, act.revision, act.action, act.match, until_ms)
+                points.reach("aim.after")
+                return Aimed(slot, aimed)
             case Dispatch(slot=slot, act=act, target=target, until_ms=until_ms):
                 # The intent is on disk: a browser that left before the input went out is still UNKNOWN to a
                 # successor, so it is UNKNOWN here.
                 if session is None:
                     return DispatchDone(slot, Away.GONE)
-                return DispatchDone(slot, await session.dispatch(act.tab, act.action, target, until_ms))
+                points.reach("dispatch.before")
+                sent = await session.dispatch(act.tab, act.action, target, until_ms)
+                points.reach("dispatch.after")
+                return DispatchDone(slot, sent)
             case Visit(slot=slot, op=op, until_ms=until_ms):
                 if session is None:
                     return ReadDone(slot, Away.GONE)

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from lessor import points
 from lessor.actors.activation import Activated, Activation, NotMine
 from lessor.actors.bridge import Io, Timer
 from lessor.actors.hands import Hands
@@ -40,7 +41,7 @@ from lessor.messages.hashing import digest
 from lessor.messages.ids import ProfileKey
 from lessor.messages.record import Entry, Own
 from lessor.messages.reply import Refused
-from lessor.messages.request import CreateProfile
+from lessor.messages.request import Act, CreateProfile
 from lessor.messages.run import RunReading
 from lessor.ports import Answer, Call, Landed, Superseded
 
@@ -230,10 +231,12 @@ class ProfileActor(Process):
     def _append(self, message: Entry | Own, then: Callable[[int], None]) -> None:
         self._busy = True
         expected = self._ledger.last
+        _pass(message, "before")
 
         def landed(result: Landed | Superseded) -> None:
             match result:
                 case Landed(sequence=sequence):
+                    _pass(message, "landed")
                     self._busy = False
                     then(sequence)
                 case Superseded():
@@ -265,6 +268,8 @@ class ProfileActor(Process):
     def _say(self, say: Say) -> None:
         kept = self._slots.pop(say.slot, None)
         if kept is not None:
+            if isinstance(kept[1].request, Act):
+                points.reach("answer.before")
             kept[0](say.reply)
 
     def _arm(self) -> None:
@@ -337,6 +342,13 @@ class ProfileActor(Process):
                 message.answer(None)
             case _:
                 pass
+
+
+def _pass(message: Entry | Own, when: str) -> None:
+    """The points around an append; without a hook nothing is even named."""
+    if points.hook is not None and isinstance(message, Entry):
+        for record in message.records:
+            points.reach(f"{record.__struct_config__.tag}.{when}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
@@ -85,20 +85,31 @@ def call(
     late: Problem | None = None,
 ) -> T:
     """Connect, work, disconnect. A problem ends the program with its exit code; so does the deadline, with `late`."""
-    log_to_stderr("warning")
-    deadline, progress = Deadline(timeout_s), Progress(waiting)
 
-    async def connected() -> T:
+    async def connected(deadline: Deadline, progress: Progress) -> T:
         async with where.client() as client:
             return await work(Call(client, deadline, progress))
 
+    return bounded(connected, timeout_s, answer, waiting, late)
+
+
+def bounded(
+    work: Callable[[Deadline, Progress], Coroutine[Any, Any, T]],
+    timeout_s: float,
+    answer: Answer,
+    waiting: str,
+    late: Problem | None = None,
+) -> T:
+    """Run a piece of work to its end, its problem, or its deadline."""
+    log_to_stderr("warning")
+    deadline, progress = Deadline(timeout_s), Progress(waiting)
     if late is None:
         late = problem(
             Code.BROKER_UNAVAILABLE,
             f"There was no answer within {timeout_s:g} s: ask again, or allow more with --timeout.",
         )
     try:
-        return asyncio.run(_within(connected(), deadline, progress, answer, late))
+        return asyncio.run(_within(work(deadline, progress), deadline, progress, answer, late))
     except LessorError as error:
         progress.end()
         answer.refuse(error.problem)

@@ -2,7 +2,7 @@
 
 import typer
 
-from lessor.cli import doctor, leases, playing, profiles, running, secrets, status, tenants
+from lessor.cli import doctor, journals, leases, playing, profiles, reports, running, secrets, status, stepping, tenants
 
 EXIT_CODES = """\b
 Exit codes, one per class of error:
@@ -61,6 +61,11 @@ app.command("navigate")(leases.navigate)
 app.command("observe")(leases.observe)
 app.command("act")(leases.act)
 app.command("close")(leases.close)
+app.command("steps")(stepping.steps)
+app.command("resolve")(stepping.resolve)
+app.command("outcome")(stepping.outcome)
+app.command("journal")(journals.journal)
+app.command("report")(reports.report)
 
 
 def main() -> None:
