@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lessor.errors import Code, Effect, LeaseInvalid, LessorError, OutcomeUnknown, Problem, Unavailable
 from lessor.limits import Limits
 from lessor.messages.action import Check, Click, Press, Scroll, Select, Type
+from lessor.messages.health import HealthCheck
 
 if TYPE_CHECKING:
     from lessor.client import Client, Lease, Run, Step, connect, reconcile
@@ -21,6 +22,7 @@ __all__ = [
     "Code",
     "Config",
     "Effect",
+    "HealthCheck",
     "Lease",
     "LeaseInvalid",
     "LessorError",

@@ -83,7 +83,9 @@ def p6_truth(view: View) -> Findings:
             case Sent():
                 inputs[moment.lease, moment.sequence] = moment
                 if (moment.lease, moment.sequence) in untouched:
-                    yield Finding("P6", "an input that was not sent", (untouched[moment.lease, moment.sequence], moment))
+                    yield Finding(
+                        "P6", "an input that was not sent", (untouched[moment.lease, moment.sequence], moment)
+                    )
             case Hit():
                 number = (moment.lease, moment.sequence)
                 hits[number] = moment
@@ -92,7 +94,9 @@ def p6_truth(view: View) -> Findings:
                 if number in void:
                     yield Finding("P6", "an effect of what had none", (void[number], moment))
                 if moment.act in told:
-                    yield Finding("P6", "an effect of an act that its program was told had none", (told[moment.act], moment))
+                    yield Finding(
+                        "P6", "an effect of an act that its program was told had none", (told[moment.act], moment)
+                    )
                 if moment.act:
                     acts[moment.act] = moment
             case Concluded(effect=Effect.NONE, act=str() as act) if act:
@@ -119,7 +123,9 @@ def p6_truth(view: View) -> Findings:
                             number = commits[record.request_key]
                             void[number] = moment
                             if number in hits:
-                                yield Finding("P6", "reconciled as not sent, though it happened", (hits[number], moment))
+                                yield Finding(
+                                    "P6", "reconciled as not sent, though it happened", (hits[number], moment)
+                                )
                         case _:
                             pass
             case _:
@@ -155,7 +161,7 @@ class _Known:
     keys: dict[str, set[Number]] = field(default_factory=dict[str, set[Number]])
     succeeded: set[str] = field(default_factory=set[str])
     expires_ms: dict[str, int] = field(default_factory=dict[str, int])
-    sealed: dict[str, int] = field(default_factory=dict[str, int])
+    sealed: dict[str, int | None] = field(default_factory=dict[str, int | None])
     closed: dict[str, LeaseClosed] = field(default_factory=dict[str, LeaseClosed])
     claims: dict[str, int] = field(default_factory=dict[str, int])
     principal: str | None = None
@@ -180,8 +186,8 @@ class _Known:
                 self.expires_ms[record.lease] = record.expires_ms
             case Attached():
                 self.claims[record.lease] = record.claim
-            case SealCommitted(lease=str() as lease):
-                self.sealed[lease] = record.generation
+            case SealCommitted(lease=str() as lease, unhealthy=unhealthy):
+                self.sealed[lease] = None if unhealthy else record.generation
             case LeaseClosed():
                 self.closed[record.lease] = record
             case _:
@@ -230,7 +236,9 @@ def _disagrees(known: _Known, request: ProfileRequest, answer: Told) -> str | No
             right = receipt.generation == sealed and (receipt.kind == "sealed") == (sealed is not None)
             if closed is not None:
                 right = (closed.receipt, closed.generation) == (receipt.kind, receipt.generation)
-            return None if right and (closed is not None or sealed is not None) else "no such receipt on record"
+            return (
+                None if right and (closed is not None or request.lease in known.sealed) else "no such receipt on record"
+            )
         case _:
             return None
 
@@ -282,7 +290,13 @@ def p17_tenants(view: View) -> Findings:
             if f"{caller.tenant}/{caller.principal}" == f"{view.profile.split('/', 1)[0]}/{known.principal}":
                 continue
             code = moment.reply.error.code if isinstance(moment.reply, Refused) else None
-            silent = code in (Code.NOT_FOUND, Code.FORBIDDEN, Code.MOVED, Code.BROKER_UNAVAILABLE, Code.PROFILE_QUARANTINED)
+            silent = code in (
+                Code.NOT_FOUND,
+                Code.FORBIDDEN,
+                Code.MOVED,
+                Code.BROKER_UNAVAILABLE,
+                Code.PROFILE_QUARANTINED,
+            )
             if not silent or moment.reply.lease is not None:
                 yield Finding("P17", f"{caller.principal} was answered", (view.came[moment.slot], moment))
 
