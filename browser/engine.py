@@ -167,7 +167,7 @@ class Engine:
     async def _keeper(self, spec: BrowserSpec) -> Warm | Keeper | Problem:
         if await self._open() is None:
             return problem(Code.SETUP_FAILED, "The Playwright driver does not start: reinstall lessor[host].")
-        warm = self._pool.take()
+        warm = await self._pool.take()
         if warm is not None:
             await asyncio.to_thread(self._live.name, warm.keeper.directory, spec.instance)
             return warm
@@ -249,7 +249,7 @@ class Engine:
         if not isinstance(connection, Connection):
             return connection
         if restored is not None:
-            refused = await state.restore(connection.context, restored, connection.door, deadline_ms)
+            refused = await state.restore(connection.context, restored, connection.guard, connection.door, deadline_ms)
             if refused is not None:
                 return refused
         session = self._session(spec, keeper, connection, on_gone)

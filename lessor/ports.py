@@ -57,6 +57,8 @@ class Chain:
     own: Own | None
     own_sequence: int
     entries: tuple[tuple[int, Entry], ...] = ()
+    tail: str = ""
+    """sha256 of the last entry as it is stored; "" without one."""
 
 
 class Journal(Protocol):
