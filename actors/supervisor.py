@@ -252,7 +252,8 @@ class SupervisorActor(Process):
             owned = await self.ports.journal.profiles(call.caller.tenant)
         except BrokerAway:
             return Refused(error=problem(Code.BROKER_UNAVAILABLE, "The broker does not answer: ask again."))
-        mine = sorted(key.profile for key, own in owned if own.principal == call.caller.principal)
+        there = [(key, own) for key, own in owned if own.state != "deleted"]
+        mine = sorted(key.profile for key, own in there if own.principal == call.caller.principal)
         return Listed(profiles=tuple(mine))
 
     def _renew_all(self, call: HostCall, renew: RenewAll) -> None:

@@ -35,6 +35,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     overrun_s: float = 10.0
     """How long past its own bound an operation is awaited before its page is killed."""
 
+    ceremony_s: float = 300.0
+    """How long a person has to log in."""
+
     wait_s_max: float = 5.0
     place_s: float = 10.0
     hold_s: float = 10.0

@@ -14,6 +14,7 @@ from lessor.messages.record import (
     Outcome,
     ProfileChanged,
     Reconciled,
+    Rewrapped,
     SealCommitted,
     Skipped,
 )
@@ -29,7 +30,7 @@ def p1_fence(view: View) -> Findings:
     epoch, active = 0, False
     for moment in view.moments:
         if isinstance(moment, Owned):
-            epoch, active = moment.sequence, moment.own.state == "active"
+            epoch, active = moment.sequence, moment.own.state in ("active", "revoked")
         elif isinstance(moment, Wrote) and (moment.entry.epoch != epoch or not active):
             yield Finding("P1", f"an entry of epoch {moment.entry.epoch} under {epoch}, active {active}", (moment,))
 
@@ -283,21 +284,27 @@ def p13_expired_never_seals(view: View) -> Findings:
 
 
 def p14_seal_chain(view: View) -> Findings:
-    """A lease starts from the last generation; each seal is a new one on top of its lease's own, and none
-    comes after its lease."""
-    generation, base, objects = 0, 0, set[str]()
+    """A lease starts from the current generation; each seal is a new one on top of its lease's own, and none
+    comes after its lease. What is sealed without a lease is sealed while there is none, on top of a known one."""
+    last, current, base, objects = 0, 0, 0, set[str]()
     held: str | None = None
     for moment, record in view.records():
         match record:
             case LeaseGranted():
                 base, held = record.base, record.lease
-                if base != generation:
-                    yield Finding("P14", f"a lease from {base} while generation {generation} is current", (moment,))
+                if base != current:
+                    yield Finding("P14", f"a lease from {base} while generation {current} is current", (moment,))
             case SealCommitted():
-                wrong = (record.generation, record.base) != (generation + 1, base) or record.object in objects
+                on = base if record.lease is not None else record.base if record.base <= last else None
+                wrong = (record.generation, record.base) != (last + 1, on) or record.object in objects
                 if wrong or record.lease != held:
-                    yield Finding("P14", f"a seal on top of {generation} by {record.lease}, held {held}", (moment,))
-                generation = record.generation
+                    yield Finding("P14", f"a seal on top of {current} by {record.lease}, held {held}", (moment,))
+                last = record.generation
+                current = current if record.unhealthy else last
+                objects.add(record.object)
+            case Rewrapped():
+                if record.object in objects or record.generation > last or held is not None:
+                    yield Finding("P14", f"generation {record.generation} encrypted anew, held {held}", (moment,))
                 objects.add(record.object)
             case LeaseClosed():
                 held = None

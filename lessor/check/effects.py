@@ -198,7 +198,7 @@ class _Known:
     keys: dict[str, set[Number]] = field(default_factory=dict[str, set[Number]])
     succeeded: set[str] = field(default_factory=set[str])
     expires_ms: dict[str, int] = field(default_factory=dict[str, int])
-    sealed: dict[str, int] = field(default_factory=dict[str, int])
+    sealed: dict[str, int | None] = field(default_factory=dict[str, int | None])
     closed: dict[str, LeaseClosed] = field(default_factory=dict[str, LeaseClosed])
     claims: dict[str, int] = field(default_factory=dict[str, int])
     principal: str | None = None
@@ -224,7 +224,7 @@ class _Known:
             case Attached():
                 self.claims[record.lease] = record.claim
             case SealCommitted(lease=str() as lease):
-                self.sealed[lease] = record.generation
+                self.sealed[lease] = None if record.unhealthy else record.generation
             case LeaseClosed():
                 self.closed[record.lease] = record
             case _:
@@ -273,7 +273,8 @@ def _disagrees(known: _Known, request: ProfileRequest, answer: Told) -> str | No
             right = receipt.generation == sealed and (receipt.kind == "sealed") == (sealed is not None)
             if closed is not None:
                 right = (closed.receipt, closed.generation) == (receipt.kind, receipt.generation)
-            return None if right and (closed is not None or sealed is not None) else "no such receipt on record"
+            known_end = closed is not None or request.lease in known.sealed
+            return None if right and known_end else "no such receipt on record"
         case _:
             return None
 

@@ -15,7 +15,8 @@ from typing import Final, Literal, Protocol
 from lessor.errors import Code, Problem, problem
 from lessor.findings import Away, NotSent, Sent, Target
 from lessor.messages.action import AnyAction, Match, Observation, PageView, Type
-from lessor.ports import BrowserSpec, Clock, SealedState
+from lessor.messages.health import HealthCheck
+from lessor.ports import Binding, BrowserSpec, Clock, SealedState
 
 LATE_S_MAX: Final = 6.0
 """How long a request may be on its way to the site after its page is gone: less than any profile's `settle_s`."""
@@ -304,6 +305,11 @@ class ModelSession:
         assert isinstance(found, SealedState | Problem | Away)
         return found
 
+    async def check(self, wanted: HealthCheck, deadline_ms: int) -> Problem | Away | None:
+        found = await self._answer(lambda: None, deadline_ms)
+        assert isinstance(found, Away | None)
+        return found
+
     async def extend(self, until_ms: int) -> int | None:
         deadline_ms = self._machine.clock.now_ms() + 1000
         told = await self._answer(lambda: self.keeper.extend(self.epoch, until_ms), deadline_ms, through_page=False)
@@ -372,6 +378,9 @@ class ModelBrowser:
             await end(keeper, spec.epoch, self._pause)
             return None
         return session if keeper.away(spec.epoch) is None else None
+
+    async def reseal(self, sealed: bytes, was: Binding, becomes: Binding) -> SealedState | Problem:
+        return SealedState(sealed, "1")
 
     async def confirm_gone(self, instance: str) -> int | None:
         await self._pause(0.01)
