@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
+from lessor.actors.runs import write_run
 from lessor.actors.words import Ports
 from lessor.errors import Code, Problem, problem
 from lessor.findings import Away
@@ -11,6 +12,8 @@ from lessor.journal import Ledger
 from lessor.lease.verdict import (
     Aim,
     Aimed,
+    ApprovalAsked,
+    AskApproval,
     BrowserGone,
     CancelRead,
     Desk,
@@ -19,11 +22,13 @@ from lessor.lease.verdict import (
     Effect,
     Event,
     Extended,
+    GrantRead,
     KillBrowser,
     Killed,
     Look,
     Looked,
     ReadDone,
+    ReadGrant,
     ReadRuns,
     RunSeen,
     RunsRead,
@@ -40,6 +45,7 @@ from lessor.messages.ids import ProfileKey, RunKey
 from lessor.messages.request import Navigate
 from lessor.messages.run import RunReading
 from lessor.ports import BrokerAway, BrowserSpec, Session
+from lessor.runs import ask_approval, pending
 
 T = TypeVar("T")
 
@@ -72,6 +78,10 @@ class Hands:
                 self._actor.perform(lambda: self._read_runs(effect), self._actor.take)
             case StartBrowser():
                 self._start(effect, ledger, desk, until_ms)
+            case ReadGrant(slot=slot, run=run):
+                self._actor.perform(lambda: self._read_grant(slot, run), self._actor.take)
+            case AskApproval():
+                self._actor.perform(lambda: self._ask_approval(effect), self._actor.take)
             case Aim() | Dispatch() | Visit():
                 self._page(effect)
             case CancelRead():
@@ -99,6 +109,17 @@ class Hands:
             return RunsRead(order.asked, mine, None)
         holder = await self._ports.runs.read(RunKey(self._key.tenant, order.holder))
         return RunsRead(order.asked, mine, holder)
+
+    async def _read_grant(self, slot: int, run: str) -> GrantRead:
+        return GrantRead(slot, await self._ports.runs.read(RunKey(self._key.tenant, run)))
+
+    async def _ask_approval(self, order: AskApproval) -> ApprovalAsked:
+        key = RunKey(self._key.tenant, order.run)
+        told = await write_run(self._ports, key, ask_approval(order.run, order.claim, order.question))
+        if isinstance(told, Problem):
+            return ApprovalAsked(order.slot, told)
+        assert told.record is not None
+        return ApprovalAsked(order.slot, pending(told.record, order.question))
 
     def read_holder(self, run: str) -> None:
         """A sweep's look at the run that holds the lease. What cannot be read closes nothing (contract 16)."""

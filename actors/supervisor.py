@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import pykka
 
 from lessor.actors.bridge import Io, Timer
@@ -27,10 +28,11 @@ from lessor.messages.reply import (
     Refused,
     RenewalException,
     RenewedAll,
+    RunsListed,
     RunTold,
 )
-from lessor.messages.request import ListProfiles, RenewAll
-from lessor.messages.run import RunReading
+from lessor.messages.request import ListProfiles, ListRuns, RenewAll
+from lessor.messages.run import ApprovalState, RunReading, RunRecord
 from lessor.ports import BrokerAway, Call, HostCall, RunCall
 
 BACKOFF_MS_FIRST = 50
@@ -246,14 +248,32 @@ class SupervisorActor(Process):
                 self._renew_all(call, renew)
             case ListProfiles():
                 self.perform(lambda: self._listed(call), call.answer)
+            case ListRuns() as asked:
+                self.perform(lambda: self._runs(call, asked), call.answer)
 
     async def _listed(self, call: HostCall) -> Listed | Refused:
         try:
             owned = await self.ports.journal.profiles(call.caller.tenant)
         except BrokerAway:
             return Refused(error=problem(Code.BROKER_UNAVAILABLE, "The broker does not answer: ask again."))
-        mine = sorted(key.profile for key, own in owned if own.principal == call.caller.principal)
-        return Listed(profiles=tuple(mine))
+        mine = [(key.profile, own.state) for key, own in owned if own.principal == call.caller.principal]
+        return Listed(
+            profiles=tuple(sorted(profile for profile, _ in mine)),
+            active=tuple(sorted(profile for profile, state in mine if state == "active")),
+        )
+
+    async def _runs(self, call: HostCall, asked: ListRuns) -> RunsListed | Refused:
+        try:
+            readings = await self.ports.runs.of_tenant(call.caller.tenant)
+        except BrokerAway:
+            return Refused(error=problem(Code.BROKER_UNAVAILABLE, "The broker does not answer: ask again."))
+        mine = [
+            RunTold(run=reading.run, revision=reading.revision, record=_brief(reading.record))
+            for reading in readings
+            if reading.record is not None and reading.record.principal == call.caller.principal
+            if not (asked.open_only and reading.record.status.ended)
+        ]
+        return RunsListed(runs=tuple(mine[: asked.limit]), more=len(mine) > asked.limit)
 
     def _renew_all(self, call: HostCall, renew: RenewAll) -> None:
         refs = [
@@ -313,6 +333,12 @@ class SupervisorActor(Process):
         for child in self._children.values():
             if child.ref is not None:
                 self._tell(child.ref, Stop())
+
+
+def _brief(record: RunRecord) -> RunRecord:
+    """For a list: the open questions, not the answered ones nor the grants."""
+    pending = tuple(one for one in record.approvals if one.state is ApprovalState.PENDING)
+    return msgspec.structs.replace(record, approvals=pending, grants=())
 
 
 @dataclass(frozen=True, slots=True)

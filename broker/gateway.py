@@ -22,7 +22,7 @@ from lessor.errors import Code, Problem, problem
 from lessor.messages import wire
 from lessor.messages.ids import ProfileKey
 from lessor.messages.reply import Refused, Reply
-from lessor.messages.request import RUN_VERBS, VERBS, ListProfiles, PageRequest, RenewAll, Request
+from lessor.messages.request import LIST_VERBS, RUN_VERBS, VERBS, PageRequest, RenewAll, Request
 from lessor.ports import Answer, Call, Clock, HostCall, RunCall
 
 HOPS_MAX: Final = 3
@@ -191,8 +191,11 @@ class Gateway:
             case ToRun(caller, key, verb):
                 assert isinstance(request, RUN_VERBS[verb])
                 self._to_runs(RunCall(caller, key, request, now, answer))
-            case ToHost(caller) | ToList(caller):
-                assert isinstance(request, RenewAll | ListProfiles)
+            case ToHost(caller):
+                assert isinstance(request, RenewAll)
+                self._to_host(HostCall(caller, request, now, answer))
+            case ToList(caller, verb):
+                assert isinstance(request, LIST_VERBS[verb])
                 self._to_host(HostCall(caller, request, now, answer))
 
     def _slot(self, message: Msg, asked: Asked, key: Hashable, request: object) -> Slot:
@@ -243,8 +246,8 @@ def _decode(asked: Asked | None, body: bytes) -> Request[Reply] | Problem:
             return wire.decode_request(body, RUN_VERBS[verb])
         case ToHost():
             return wire.decode_request(body, RenewAll)
-        case ToList():
-            return wire.decode_request(body, ListProfiles)
+        case ToList(verb=verb):
+            return wire.decode_request(body, LIST_VERBS[verb])
         case ToProfile() | ToRun():
             known = ", ".join(VERBS if isinstance(asked, ToProfile) else RUN_VERBS)
             return problem(Code.INVALID_REQUEST, f"The last word of the subject must be one of {known}.")
@@ -258,8 +261,8 @@ def _endpoint(asked: Asked) -> str:
             return "run"
         case ToHost():
             return "renew"
-        case ToList():
-            return "list"
+        case ToList(verb=verb):
+            return verb
 
 
 def _key(asked: Asked) -> Hashable:

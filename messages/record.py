@@ -45,6 +45,7 @@ class ProfileChanged(Record, frozen=True, kw_only=True, tag="profile_changed"):
     idempotent_target: bool = False
     strict: bool = False
     state: str = "ready"
+    approve: tuple[str, ...] = ()
 
 
 class LeaseGranted(Record, frozen=True, kw_only=True, tag="lease_granted"):
@@ -99,6 +100,8 @@ class Intent(Record, frozen=True, kw_only=True, tag="intent"):
     step: str | None = None
     request_key: str | None = None
     policy: int = 1
+    approval: str | None = None
+    """The approval that it rests on, when one was needed."""
 
 
 class Dispatched(Record, frozen=True, kw_only=True, tag="dispatched"):

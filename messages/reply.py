@@ -162,16 +162,27 @@ class ProfileTold(Reply, frozen=True, kw_only=True, tag="profile"):
     strict: bool = False
     idempotent_target: bool = False
     leased_by: str | None = None
+    approve: tuple[str, ...] = ()
+    """Kinds of act that need an approval."""
 
 
 class Listed(Reply, frozen=True, kw_only=True, tag="listed"):
     profiles: tuple[str, ...]
+    active: tuple[str, ...] = ()
+    """Those that a host owns just now: only they can be leased."""
 
 
 class RunTold(Reply, frozen=True, kw_only=True, tag="run"):
     run: str
     revision: int
     record: RunRecord
+
+
+class RunsListed(Reply, frozen=True, kw_only=True, tag="runs_listed"):
+    """The newest change first. Approvals and grants are in `show`'s answer."""
+
+    runs: tuple[RunTold, ...]
+    more: bool = False
 
 
 class RenewalException(msgspec.Struct, frozen=True, kw_only=True):
@@ -199,5 +210,6 @@ AnyReply = (
     | ProfileTold
     | Listed
     | RunTold
+    | RunsListed
     | RenewedAll
 )
