@@ -57,6 +57,8 @@ class Owner(Protocol):
     def perform(self, work: Callable[[], Awaitable[T]], then: Callable[[T], None]) -> None: ...
     def take(self, event: Event) -> None: ...
     def superseded(self) -> None: ...
+    def want_browser(self, instance: str) -> None: ...
+    def start_failed(self, event: StartFailed) -> None: ...
 
 
 class Hands:
@@ -65,6 +67,8 @@ class Hands:
     def __init__(self, actor: Owner, ports: Ports, key: ProfileKey) -> None:
         self._actor, self._ports, self._key = actor, ports, key
         self.session: Session | None = None
+        self._starts: dict[str, Callable[[], None]] = {}
+        """Starts that wait for the host's word, by instance."""
         self._over = False
         """The owner is gone: nobody takes a browser in any more."""
 
@@ -169,13 +173,24 @@ class Hands:
 
         def started(result: Session | Problem) -> None:
             if isinstance(result, Problem):
-                self._actor.take(StartFailed(order.instance, result))
+                self._actor.start_failed(StartFailed(order.instance, result))
                 return
             self.session = result
             generation = current.number if current is not None else 0
             self._actor.take(Started(order.instance, result.target, generation, until_ms))
 
-        self._actor.perform(start, started)
+        self._starts[order.instance] = lambda: self._actor.perform(start, started)
+        self._actor.want_browser(order.instance)
+
+    def may_start(self, instance: str, refused: Problem | None) -> None:
+        """The host has room, or not (contract 2)."""
+        start = self._starts.pop(instance, None)
+        if start is None:
+            return
+        if refused is not None:
+            self._actor.start_failed(StartFailed(instance, refused))
+        else:
+            start()
 
     def _page(self, effect: Aim | Dispatch | Visit) -> None:
         self._actor.perform(lambda: self._touch(effect), self._actor.take)

@@ -18,8 +18,9 @@ from lessor.actors.process import ChildFailed, Process, Stop
 from lessor.actors.profile import ProfileActor
 from lessor.actors.quarantine import quarantine
 from lessor.actors.runs import serve
-from lessor.actors.words import Beat, DrainAll, Ports, RenewTick, Rested, Sweep
+from lessor.actors.words import Beat, DrainAll, MayStart, Ports, RenewTick, Rested, Standing, Sweep, WantBrowser
 from lessor.errors import Code, problem
+from lessor.lease.capacity import Capacity
 from lessor.lease.verdict import Drain
 from lessor.limits import ms
 from lessor.messages.ids import ProfileKey
@@ -31,7 +32,7 @@ from lessor.messages.reply import (
     RunsListed,
     RunTold,
 )
-from lessor.messages.request import ListProfiles, ListRuns, RenewAll
+from lessor.messages.request import Acquire, ListProfiles, ListRuns, RenewAll
 from lessor.messages.run import ApprovalState, RunReading, RunRecord
 from lessor.ports import BrokerAway, Call, HostCall, RunCall
 
@@ -46,6 +47,7 @@ class Child:
     ref: "pykka.ActorRef[Any] | None"
     failures_ms: deque[int] = field(default_factory=deque[int])
     waiting: list[Call] = field(default_factory=list[Call])
+    standing: Standing | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ class SupervisorActor(Process):
         self.ports, self._up, self._owner = ports, parent, owner
         self._until_ms = began_ms + ms(ports.limits.keeper_s)
         self._children: dict[ProfileKey, Child] = {}
+        self._capacity = Capacity(ports.limits)
         self._sweep_timer: Timer | None = None
         self._drained: Callable[[], None] | None = None
         self._draining = False
@@ -119,6 +122,11 @@ class SupervisorActor(Process):
                 self._host_call(message)
             case Rested():
                 self._rested(message)
+            case WantBrowser(key=key, ref=ref, instance=instance):
+                refused = self._capacity.ask(key, self.ports.clock.now_ms())
+                self._tell(ref, MayStart(instance, refused))
+            case Standing():
+                self._stands(message)
             case ChildFailed():
                 self._child_failed(message)
             case Wake(keys=keys):
@@ -154,10 +162,34 @@ class SupervisorActor(Process):
         if child is None:
             child = Child(None)
             self._start(call.key, child)
+        if isinstance(call.request, Acquire) and self._queues_full(call.key, child, call.request):
+            full = problem(
+                Code.OVERLOADED, "Too many runs of the tenant wait here: try later.", retry_after_s=5
+            )
+            call.answer(Refused(error=full, effect=full.effect))
+            return
         if child.ref is None:
             child.waiting.append(call)
             return
         self._tell(child.ref, call)
+
+    def _queues_full(self, key: ProfileKey, child: Child, acquire: Acquire) -> bool:
+        """Whether this acquire would take one place more than the tenant may have; who has one keeps it."""
+        here = child.standing
+        if here is None or here.run in (None, acquire.run) or acquire.run in here.waiting:
+            return False
+        standings = (one.standing for other, one in self._children.items() if other.tenant == key.tenant)
+        waiting = sum(len(one.waiting) for one in standings if one is not None)
+        return waiting >= self.ports.limits.tenant_queue_max
+
+    def _stands(self, standing: Standing) -> None:
+        child = self._children.get(standing.key)
+        if child is not None:
+            child.standing = standing
+        if standing.live is True:
+            self._capacity.found(standing.key)
+        elif standing.live is False:
+            self._capacity.free(standing.key)
 
     def _tell(self, ref: "pykka.ActorRef[Any]", message: object) -> None:
         try:
@@ -187,6 +219,7 @@ class SupervisorActor(Process):
         child = self._children.get(rested.key)
         if child is not None and child.ref == rested.ref:
             del self._children[rested.key]
+            self._capacity.free(rested.key)
         self._tell(rested.ref, Stop())
         self._if_drained()
 
@@ -228,6 +261,7 @@ class SupervisorActor(Process):
         for call in child.waiting:
             call.answer(Refused(error=rests, effect=rests.effect))
         del self._children[key]
+        self._capacity.free(key)
         self._if_drained()
         self.perform(lambda: quarantine(self.ports, key), lambda _: None)
 

@@ -16,13 +16,13 @@ from nats.aio.subscription import Subscription
 from lessor.broker import subjects
 from lessor.broker.connection import Connection
 from lessor.broker.service import Registration
-from lessor.broker.slot import Room, Slot, bounded
+from lessor.broker.slot import Pace, Room, Slot, bounded
 from lessor.broker.subjects import Asked, ToHost, ToList, ToProfile, ToRun
 from lessor.errors import Code, Problem, problem
 from lessor.messages import wire
 from lessor.messages.ids import ProfileKey
 from lessor.messages.reply import Refused, Reply
-from lessor.messages.request import LIST_VERBS, RUN_VERBS, VERBS, PageRequest, RenewAll, Request
+from lessor.messages.request import LIST_VERBS, RUN_VERBS, VERBS, Act, PageRequest, RenewAll, Request
 from lessor.ports import Answer, Call, Clock, HostCall, RunCall
 
 HOPS_MAX: Final = 3
@@ -43,6 +43,8 @@ class Limits:
     inflight_max: int = 1024
     per_profile_max: int = 64
     """Per profile or run and caller, so that nobody can crowd the holder out."""
+    tenant_acts_per_s: float = 500.0
+    """Acts of one tenant; so many may come at once."""
     grace_s: float = 5.0
     """How long behind its caller's patience an unanswered request still counts."""
 
@@ -70,6 +72,7 @@ class Gateway:
         self._to_runs = to_runs
         self._to_host = to_host
         self._grace_s = limits.grace_s
+        self._pace = Pace(limits.tenant_acts_per_s)
         self._room = Room(limits.inflight_max, limits.per_profile_max)
         self._loop = asyncio.get_running_loop()
         served = subjects.ANY_HOST | {"renew": subjects.renewals_of(host)}
@@ -159,6 +162,10 @@ class Gateway:
         if asked is None or isinstance(request, Problem):
             assert isinstance(request, Problem)
             self._refuse(message, asked, request)
+            return
+        if isinstance(request, Act) and not self._pace.take(asked.caller.tenant, self._loop.time()):
+            told = problem(Code.OVERLOADED, "The tenant acts too often: send fewer acts a second.", retry_after_s=1.0)
+            self._refuse(message, asked, told)
             return
         key = _key(asked)
         if not self._room.take(key):

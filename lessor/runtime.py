@@ -26,6 +26,7 @@ from lessor.actors.words import DrainAll, Ports
 from lessor.broker.connection import Connection, Settings, open_connection
 from lessor.broker.embedded import Embedded, Endpoint
 from lessor.broker.gateway import Gateway
+from lessor.broker.gateway import Limits as GatewayLimits
 from lessor.broker.highwater import HighWater, WatchedHosts
 from lessor.broker.hosts import StreamHosts
 from lessor.broker.jetstream import Stream
@@ -183,7 +184,15 @@ class Host:
             raise error_of(problem(Code.SETUP_FAILED, taken))
         self._hosts = hosts
         self._io = LoopIo(asyncio.get_running_loop())
-        gateway = Gateway(broker.connection, self.config.host, self.clock, self._hand_in, self._hand_in, self._hand_in)
+        gateway = Gateway(
+            broker.connection,
+            self.config.host,
+            self.clock,
+            self._hand_in,
+            self._hand_in,
+            self._hand_in,
+            GatewayLimits(inflight_max=limits.inflight_max, tenant_acts_per_s=limits.tenant_acts_per_s),
+        )
         ports = Ports(
             clock=self.clock,
             journal=self._make_journal(broker.stream, shard),
