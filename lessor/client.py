@@ -216,6 +216,11 @@ class Client:
         told = await self.ask(self._talk.to.listing(), ListProfiles(id=fresh_id()), Listed, timeout_s)
         return told.profiles
 
+    async def active_profiles(self, timeout_s: float = 10.0) -> tuple[str, ...]:
+        """Those of your profiles that a host owns just now: only they can be leased."""
+        told = await self.ask(self._talk.to.listing(), ListProfiles(id=fresh_id()), Listed, timeout_s)
+        return told.active
+
     async def status(self, profile: str, timeout_s: float = 10.0) -> StatusTold:
         """Who holds the profile, until when, what runs, who waits."""
         subject = self._talk.to.profile(profile, "status")
