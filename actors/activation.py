@@ -8,7 +8,6 @@ from lessor.errors import Code, Problem, problem
 from lessor.journal import LeaseState, Ledger, fold
 from lessor.lease.answers import no_profile
 from lessor.lease.recover import Found
-from lessor.limits import ms
 from lessor.messages.ids import ProfileKey
 from lessor.messages.record import Own
 from lessor.ports import BrokerAway, BrowserSpec, Chain, Landed, Session, UnknownRecord
@@ -87,9 +86,8 @@ class Activation:
         ledger = Ledger()
         for sequence, entry in chain.entries:
             fold(ledger, sequence, entry)
-        ledger.epoch, ledger.last = won.sequence, chain.last
-        lapsed = head.own is not None and head.own.host != self._ports.host
-        session, found = await self._find(ledger, lapsed=lapsed)
+        ledger.epoch, ledger.last, ledger.tail = won.sequence, chain.last, chain.tail
+        session, found = await self._find(ledger)
         return Activated(won.sequence, ledger, principal, session, found)
 
     async def _refused(self, head: Chain) -> NotMine | None:
@@ -114,12 +112,15 @@ class Activation:
                 return NotMine(moved, own.host)
         return None
 
-    async def _find(self, ledger: Ledger, *, lapsed: bool) -> tuple[Session | None, Found]:
+    async def _find(self, ledger: Ledger) -> tuple[Session | None, Found]:
         held = ledger.lease
         if held is None or held.phase == "closed":
             return None, Found(None, None)
         if held.boot != self._ports.clock.boot:
-            return None, Found(None, self._ports.clock.now_ms())
+            # An earlier boot of this machine took its browsers along. Of another machine's nothing can be
+            # confirmed from here: its session has lapsed, so its keeper's deadline is over, and that frees the
+            # profile, but no look-up's `not_sent` may rest on it (contract 13).
+            return None, Found(None, self._ports.clock.now_ms() if held.host == self._ports.host else None)
         session = await self._readopt(ledger, held)
         until_ms = await session.extend(self._until_ms) if session is not None else None
         if session is not None and until_ms is not None:
@@ -127,8 +128,9 @@ class Activation:
         gone_ms = await session.kill() if session is not None else None
         if gone_ms is None:
             gone_ms = await self._ports.browser.confirm_gone(held.instance)
-        longest_ms = self._ports.clock.now_ms() + ms(self._ports.limits.keeper_s)
-        return None, Found(None, gone_ms, None if lapsed or gone_ms is not None else longest_ms)
+        # Another host's session has lapsed, and with it its keepers' deadlines; ours may still run.
+        mine = held.host == self._ports.host
+        return None, Found(None, gone_ms, may_run_until_ms=self._until_ms if mine else None)
 
     async def _readopt(self, ledger: Ledger, held: LeaseState) -> Session | None:
         profile = ledger.profile

@@ -165,6 +165,7 @@ class Hands:
                 strict=strict,
                 sealed=sealed,
                 generation=current.number if current is not None else 0,
+                sealed_origins=current.origins if current is not None else None,
             )
             session = await self._ports.browser.start(spec, lambda: self.gone(order.instance))
             if self._over and not isinstance(session, Problem):

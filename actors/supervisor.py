@@ -258,12 +258,16 @@ class SupervisorActor(Process):
             "The profile's owner kept crashing and rests now: see the host's log, then ask again.",
             retry_after_s=self.ports.limits.quarantine_s,
         )
-        for call in child.waiting:
-            call.answer(Refused(error=rests, effect=rests.effect))
-        del self._children[key]
-        self._capacity.free(key)
-        self._if_drained()
-        self.perform(lambda: quarantine(self.ports, key), lambda _: None)
+
+        def written(_: None) -> None:
+            del self._children[key]
+            self._capacity.free(key)
+            for call in child.waiting:
+                call.answer(Refused(error=rests, effect=rests.effect))
+            self._if_drained()
+
+        # Until it is on record the profile stays in the table without an owner: a call must not start another one.
+        self.perform(lambda: quarantine(self.ports, key), written)
 
     # -- runs and host calls
 

@@ -61,7 +61,9 @@ def strategy(kind: msgspec.inspect.Type) -> st.SearchStrategy[Any]:
         case inspect.StructType():
             fields = {field.name: strategy(field.type) for field in kind.fields}
             if kind.cls is Type:
-                fields["secret"] = st.none()  # text or secret, not both
+                # A text or a secret, never both.
+                typed = st.builds(Type, ref=fields["ref"], text=fields["text"])
+                return typed | st.builds(Type, ref=fields["ref"], secret=fields["secret"])
             return st.builds(kind.cls, **fields)
         case _:
             raise AssertionError(kind)

@@ -212,7 +212,7 @@ def test_s24_page_whose_end_nobody_confirmed_never_counts_as_gone() -> None:
     owner, r1 = leased()
     owner.hold(Dispatch)
     owner.ask(r1.acting(step="pay"))
-    owner.crash(page=False, gone=False)
+    owner.crash(page=False, gone=False, host="host-2")
     owner.wait(3600)
     reply = r1.reconcile("pay", "not_sent", looked_up_ms=owner.now_ms)
     assert isinstance(reply, Reconciled)

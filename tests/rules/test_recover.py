@@ -163,4 +163,3 @@ def test_a_page_that_nobody_can_confirm_gone_keeps_its_profile_exclusive_until_i
     owner.take(KillBrowser)
     owner.tell(Killed(None, owner.ledger.lease.instance if owner.ledger.lease else None))
     assert [closed.gone_ms for closed in owner.written(LeaseClosed)] == [None]
-    assert r2.granted().claim == 1

@@ -10,7 +10,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
 from lessor.errors import Code, Problem, problem
 from lessor.findings import Away, NotSent, Sent, Target
@@ -27,7 +27,8 @@ class Witness(Protocol):
     def sent(self, keeper: "Keeper", epoch: int, text: str) -> None: ...
     def ordered(self, keeper: "Keeper", epoch: int, text: str, boot_ms: int) -> None: ...
     def hit(self, keeper: "Keeper", epoch: int, text: str) -> None: ...
-    def page(self, keeper: "Keeper", state: str) -> None: ...
+    def page(self, keeper: "Keeper", state: Literal["up", "overdue", "gone"]) -> None: ...
+    def counted(self, fault: str) -> None: ...
 
 
 @dataclass(slots=True)
@@ -40,10 +41,12 @@ class Chances:
     idle: float = 0.02
     """The page takes the input and sends nothing."""
     late: float = 0.05
+    overdue: float = 0.0
+    """A keeper and its guard that were stopped: nothing passes after the deadline, but the page lives on a while."""
     fails: float = 0.03
 
     def silence(self) -> None:
-        self.slow = self.silent = self.fails = 0.0
+        self.slow = self.silent = self.fails = self.overdue = 0.0
 
 
 class MachineClock(Clock, Protocol):
@@ -91,7 +94,13 @@ class Keeper:
         self.machine.later(self.machine.clock.until_s(self.until_ms) + 0.002, self._deadline)
 
     def _deadline(self) -> None:
-        if self.alive and self.machine.clock.now_ms() >= self.until_ms:
+        if not self.alive or self.machine.clock.now_ms() < self.until_ms:
+            return
+        self.machine.witness.page(self, "overdue")
+        if self.machine.random.random() < self.machine.chances.overdue:
+            self.machine.witness.counted("overdue keeper")
+            self.machine.later(self.machine.random.uniform(1, 20), self.die)
+        else:
             self.die()
 
     def die(self) -> None:

@@ -162,7 +162,7 @@ class SimulatedHost:
         if isinstance(message, ChildFailed):
             # Whoever runs hosts starts them again.
             self.kill()
-            self.world.scheduler.at(1, self.start)
+            self.world.scheduler.at(1, self._again)
             return
         self.world.recorder.fault("session lapsed")
         self._loop.create_task(self._begin_again())

@@ -19,6 +19,7 @@ class Nemesis:
     def __init__(self, world: "World") -> None:
         self._world = world
         self.active = False
+        self._every_s = EVERY_S
         self._armed: dict[str, tuple[float, str, str]] = {}
         """By kind of actor: until when, before or after, and in which step."""
         self._kinds: list[tuple[float, Callable[[], str | None]]] = [
@@ -44,12 +45,21 @@ class Nemesis:
         return self._world.scheduler.random
 
     def begin(self) -> None:
+        """Each seed has a temper of its own: a world in which everything fails a little shows less than many
+        in which a few things fail often."""
         self.active = True
+        draw = self._draw
         store, network, browser = self._world.store_chances, self._world.network_chances, self._world.browser_chances
-        store.lost, store.ghost, store.in_flight = 0.01, 0.01, 0.01
-        network.lost, network.twice, network.late = 0.01, 0.04, 0.02
-        browser.late = 0.08
-        self._next()
+        store.lost, store.ghost, store.in_flight = (draw.choice([0, 0.01, 0.06]) for _ in range(3))
+        store.lagging = draw.choice([0, 0.1, 0.4])
+        network.lost, network.twice, network.late = (draw.choice([0, 0.02, 0.08]) for _ in range(3))
+        browser.slow, browser.silent = draw.choice([0.02, 0.15]), draw.choice([0.005, 0.03])
+        browser.refused, browser.fails = draw.choice([0.01, 0.1]), draw.choice([0.01, 0.1])
+        browser.late, browser.overdue = draw.choice([0.05, 0.3, 0.7]), draw.choice([0, 0.3, 1])
+        self._kinds = [(weight * draw.choice([0, 1, 1, 4]), do) for weight, do in self._kinds]
+        self._every_s = draw.choice([2.5, EVERY_S, EVERY_S, 12])
+        if any(weight for weight, _ in self._kinds):
+            self._next()
 
     def heal(self) -> None:
         """Everything up and connected, nothing stopped, no chance of failure any more."""
@@ -80,7 +90,7 @@ class Nemesis:
         kind = self._draw.choices([do for _, do in self._kinds], weights)[0]()
         if kind is not None:
             self._world.recorder.fault(kind)
-        self._world.scheduler.at(self._draw.expovariate(1 / EVERY_S), self._next)
+        self._world.scheduler.at(self._draw.expovariate(1 / self._every_s), self._next)
 
     # -- processes
 
@@ -163,23 +173,23 @@ class Nemesis:
 
     # -- actors
 
-    def _crash_owner(self) -> str:
+    def _crash_owner(self) -> None:
         step = self._draw.choice(STEPS)
-        return self._arm("ProfileActor", step)
+        self._arm("ProfileActor", step)
 
-    def _crash_supervisor(self) -> str:
-        return self._arm("SupervisorActor", "any")
+    def _crash_supervisor(self) -> None:
+        self._arm("SupervisorActor", "any")
 
-    def _crash_run(self) -> str:
-        return self._arm("RunActor", "any")
+    def _crash_run(self) -> None:
+        self._arm("RunActor", "any")
 
-    def _crash_worker_supervisor(self) -> str:
-        return self._arm("WorkerSupervisor", "any")
+    def _crash_worker_supervisor(self) -> None:
+        self._arm("WorkerSupervisor", "any")
 
-    def _arm(self, kind: str, step: str) -> str:
+    def _arm(self, kind: str, step: str) -> None:
+        """Counted when it has happened."""
         until_s = self._world.scheduler.now_s + ARMED_S
         self._armed[kind] = (until_s, self._draw.choice(["before", "after"]), step)
-        return f"armed {kind}"
 
     def crashes(self, actor: Actor, message: object, when: str) -> bool:
         """Asked before and after every message of every actor."""

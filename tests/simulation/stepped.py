@@ -88,6 +88,8 @@ class Stepped(Actor):
 
     def _sim_turn(self) -> None:
         self._sim_turning = False
+        if self.actor_stopped.is_set():
+            return
         message = self.actor_inbox.get().message
         if self._sim_steps.crashes(self, message, "before"):
             self._fail(Killed())
@@ -98,6 +100,12 @@ class Stepped(Actor):
         if not self.actor_stopped.is_set() and self._sim_steps.crashes(self, message, "after"):
             self._fail(Killed())
         self._sim_wake()
+
+    def _fail(self, error: BaseException) -> None:
+        """An invariant that broke is a finding, unless it was broken on purpose."""
+        if not isinstance(error, Killed):
+            self._sim_steps.broken(error)
+        super()._fail(error)
 
     def _sim_die(self) -> None:
         """Killed with its process: no hook runs."""

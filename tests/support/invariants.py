@@ -178,6 +178,8 @@ class _Told:
     granted: dict[str, int] = field(default_factory=dict[str, int])
     """Lease -> recorded expiry."""
     closed: dict[str, LeaseClosed] = field(default_factory=dict[str, LeaseClosed])
+    sealed: dict[str, int] = field(default_factory=dict[str, int])
+    """Lease -> its committed generation: the receipt, also before its browser is gone."""
 
     def learn(self, record: AnyRecord) -> None:
         match record:
@@ -197,6 +199,8 @@ class _Told:
                 self.granted[record.lease] = record.expires_ms
             case LeaseClosed():
                 self.closed[record.lease] = record
+            case SealCommitted(lease=str(lease)):
+                self.sealed[lease] = record.generation
             case _:
                 pass
 
@@ -245,6 +249,9 @@ def _disagrees(told: _Told, request: ProfileRequest, answer: Told) -> str | None
             until_ms = reply.lease.clock_ms + ms(reply.lease.expires_in_s)
             return None if until_ms <= told.granted[reply.lease.lease] else "longer than recorded"
         case Close(), Closed():
+            if reply.receipt.kind == "sealed":
+                known = told.sealed.get(request.lease) == reply.receipt.generation
+                return None if known else "no such generation on record"
             closed = told.closed.get(request.lease)
             same = closed and (closed.receipt, closed.generation) == (reply.receipt.kind, reply.receipt.generation)
             return None if same else "no such receipt on record"

@@ -78,7 +78,7 @@ class Stage:
         config = Config(
             data_dir=self.directory / word,
             nats_url=self.endpoint.url,
-            nats_token=self.endpoint.token,
+            nats_credentials=self.endpoint.credentials,
             host=name,
             limits=self.limits,
             live_dir=self.live / word,
@@ -101,16 +101,19 @@ class Stage:
 
         return make
 
-    async def leave(self, word: str = "h") -> None:
-        """The host's actors are gone, its pages stay with their keepers."""
-        await self.hosts.pop(word).close()
+    async def leave(self, word: str = "h", *, drained: bool = False) -> None:
+        """The host's actors are gone, its pages stay with their keepers; `drained`: it has given everything back."""
+        host = self.hosts.pop(word)
+        if drained:
+            assert await host.drain(20)
+        await host.close()
 
     # -- workers
 
     async def worker(self, worker: str = "a", principal: str = "me") -> Client:
         made = lessor.connect(
             self.endpoint.url,
-            token=self.endpoint.token,
+            credentials=self.endpoint.credentials,
             tenant=self.tenant,
             principal=principal,
             worker=worker,
