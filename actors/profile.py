@@ -14,7 +14,7 @@ from lessor.actors.activation import Activated, Activation, NotMine
 from lessor.actors.bridge import Io, Timer
 from lessor.actors.hands import Hands
 from lessor.actors.process import ChildFailed, Process
-from lessor.actors.words import Beat, Ports, RenewTick, Rested, Sweep
+from lessor.actors.words import Beat, MayStart, Ports, RenewTick, Rested, Standing, Sweep, WantBrowser
 from lessor.errors import Code, Effect, problem
 from lessor.journal import Ledger, fold
 from lessor.lease import decide
@@ -34,6 +34,7 @@ from lessor.lease.verdict import (
     Release,
     RunSeen,
     Say,
+    StartFailed,
     TickDue,
     Verdict,
 )
@@ -56,7 +57,7 @@ class ProfileActor(Process):
         ports: Ports,
         key: ProfileKey,
         until_ms: int,
-        parent: Callable[[ChildFailed | Rested | Call], None],
+        parent: Callable[[ChildFailed | Rested | Call | WantBrowser | Standing], None],
         asker: str | None = None,
     ) -> None:
         """`asker`: the principal whose question it is started for; a stranger's starts nothing. None: it must live."""
@@ -78,6 +79,7 @@ class ProfileActor(Process):
         self._busy = True
         """An append, or the activation, is under way: decide nothing."""
         self._resting = False
+        self._standing: Standing | None = None
         self._principal: str | None = None
         self._revoking = False
         self._hands = Hands(self, ports, key)
@@ -184,6 +186,8 @@ class ProfileActor(Process):
                 self._renew_tick(message)
             case RunReading():
                 self._take(RunSeen(message))
+            case MayStart(instance=instance, refused=refused):
+                self._hands.may_start(instance, refused)
             case BrowserGone() | Drain():
                 self._take(message)
             case _Due():
@@ -222,6 +226,23 @@ class ProfileActor(Process):
         """An effect is complete; called in a turn of this actor."""
         self._take(event)
 
+    def want_browser(self, instance: str) -> None:
+        self._up(WantBrowser(self.key, self.actor_ref, instance))
+
+    def start_failed(self, event: StartFailed) -> None:
+        self._standing = None  # told anew: the place that was taken for it is free again
+        self._take(event)
+
+    def _tell_standing(self) -> None:
+        held, start = self._ledger.lease, self._desk.start
+        leased = held is not None and held.phase != "closed"
+        live = None if start is not None and start.started is None else leased or start is not None
+        run = held.scope.run if held is not None and leased else start.acquire.run if start is not None else None
+        standing = Standing(self.key, live, run, tuple(place.run for place in self._desk.queue))
+        if standing != self._standing:
+            self._standing = standing
+            self._up(standing)
+
     def _take(self, event: Event) -> None:
         self._agenda.append(event)
         self._run()
@@ -229,6 +250,8 @@ class ProfileActor(Process):
     def _run(self) -> None:
         while self._agenda and not self._busy:
             self._carry_out(decide(self._ledger, self._desk, self._agenda.popleft(), self._now()))
+        if not self._resting:
+            self._tell_standing()
         self._arm()
 
     def _now(self) -> Now:

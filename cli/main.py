@@ -2,7 +2,21 @@
 
 import typer
 
-from lessor.cli import doctor, journals, leases, playing, profiles, reports, running, secrets, status, stepping, tenants
+from lessor.cli import (
+    doctor,
+    journals,
+    lease,
+    leases,
+    playing,
+    profiles,
+    reports,
+    running,
+    runs,
+    secrets,
+    status,
+    stepping,
+    tenants,
+)
 
 EXIT_CODES = """\b
 Exit codes, one per class of error:
@@ -35,6 +49,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 profile_app = typer.Typer(help="The profiles: identities with the origins they may visit.", no_args_is_help=True)
+lease_app = typer.Typer(help="The leases: who holds what, for how long, who waits.", no_args_is_help=True)
+run_app = typer.Typer(help="The runs: what they do, and what they ask.", no_args_is_help=True)
 secret_app = typer.Typer(help="The host's secrets, typed into password fields by reference.", no_args_is_help=True)
 
 tenant_app = typer.Typer(help="Who may enter the embedded broker.", no_args_is_help=True)
@@ -56,6 +72,21 @@ app.add_typer(tenant_app, name="tenant")
 tenant_app.command("add")(tenants.add)
 tenant_app.command("list")(tenants.list_)
 tenant_app.command("remove")(tenants.remove)
+app.add_typer(lease_app, name="lease")
+lease_app.command("list")(lease.list_)
+lease_app.command("show")(lease.show)
+lease_app.command("renew")(lease.renew)
+lease_app.command("close")(leases.close)
+app.add_typer(run_app, name="run")
+run_app.command("list")(runs.list_)
+run_app.command("show")(runs.show)
+run_app.command("cancel")(runs.cancel)
+run_app.command("park")(runs.park)
+run_app.command("resume")(runs.resume)
+run_app.command("finish")(runs.finish)
+app.command("approve")(runs.approve)
+app.command("reject")(runs.reject)
+app.command("grant")(runs.grant)
 app.command("acquire")(leases.acquire)
 app.command("navigate")(leases.navigate)
 app.command("observe")(leases.observe)

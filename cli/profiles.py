@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from lessor.messages.reply import ProfileTold
 
 
-def create(
+def create(  # noqa: PLR0913 -- an option each
     name: Profile,
+    *,
     origin: Annotated[list[str], typer.Option("--origin", help="An origin that its pages may have; 1 to 64.")],
     settle_s: Annotated[
         float, typer.Option("--settle-s", min=0, max=3600, help="How long a try may still take effect after its page.")
@@ -24,6 +25,10 @@ def create(
     idempotent: Annotated[
         bool, typer.Option("--idempotent", help="The target itself refuses a second use of a request key.")
     ] = False,
+    approve: Annotated[
+        list[str] | None,
+        typer.Option("--approve", help="A kind of act that needs a yes: click, type … or commit.", show_default=False),
+    ] = None,
     data_dir: DataDir = None,
     nats: Nats = None,
     as_json: Json = False,
@@ -39,6 +44,7 @@ def create(
             settle_s=settle_s,
             strict=strict,
             idempotent_target=idempotent,
+            approve=approve or (),
             timeout_s=at.deadline.left_s(reserve_s=0.2),
         )
 
@@ -87,6 +93,7 @@ def _tell(answer: Answer, told: "ProfileTold") -> None:
                 ("settle_s", f"{told.settle_s:g}"),
                 ("strict", "yes" if told.strict else "no"),
                 ("idempotent", "yes" if told.idempotent_target else "no"),
+                ("needs a yes", " ".join(told.approve)),
                 ("leased by", told.leased_by),
             ),
         ),
