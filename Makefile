@@ -2,9 +2,11 @@
 ARGS ?=
 PYTHON ?= python3
 PY := .venv/bin/python
+# Worlds that `make simulate` runs.
+SEEDS ?= 100
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint coverage bench proof browser clean
+.PHONY: help demo test lint coverage bench simulate proof browser clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +32,9 @@ coverage: .venv/.dev browser ## Run the tests and show what they do not reach
 
 bench: .venv/.dev browser ## Measure
 	$(PY) -m benchmarks $(ARGS)
+
+simulate: .venv/.dev ## Simulate SEEDS worlds, check their histories, and see that planted bugs are found
+	$(PY) -m tests.simulation $(SEEDS) --mutants $(ARGS)
 
 proof: lint browser ## Run everything, however long it takes
 	$(PY) -m pytest -m "proof or not proof" $(ARGS)
