@@ -224,9 +224,9 @@ STEPS = {
     "dispatching": 2,
     "settling": 4,
     "closing": 2,
-    "looking": 4,
+    "looking": 8,
     "sealing": 2,
-    "killing": 1,
+    "killing": 4,
     "idle": 1,
     "any": 1,
 }
