@@ -193,7 +193,7 @@ class ProfileActor(Process):
     # -- decide, append, perform
 
     def take(self, event: Event) -> None:
-        """An effect is complete; called in this actor's thread."""
+        """An effect is complete; called in a turn of this actor."""
         self._take(event)
 
     def _take(self, event: Event) -> None:

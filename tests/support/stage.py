@@ -98,9 +98,12 @@ class Stage:
 
         return make
 
-    async def leave(self, word: str = "h") -> None:
-        """The host's actors are gone, its pages stay with their keepers."""
-        await self.hosts.pop(word).close()
+    async def leave(self, word: str = "h", *, drained: bool = False) -> None:
+        """The host's actors are gone, its pages stay with their keepers; `drained`: it has given everything back."""
+        host = self.hosts.pop(word)
+        if drained:
+            assert await host.drain(20)
+        await host.close()
 
     # -- workers
 
