@@ -2,7 +2,7 @@
 
 import typer
 
-from lessor.cli import doctor, leases, playing, profiles, running, secrets, status
+from lessor.cli import carrying, doctor, keys, leases, login, playing, profiles, running, secrets, status
 
 EXIT_CODES = """\b
 Exit codes, one per class of error:
@@ -35,6 +35,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 profile_app = typer.Typer(help="The profiles: identities with the origins they may visit.", no_args_is_help=True)
+keys_app = typer.Typer(help="The keys that the profiles' state is sealed with.", no_args_is_help=True)
 secret_app = typer.Typer(help="The host's secrets, typed into password fields by reference.", no_args_is_help=True)
 
 app.command("up")(running.up)
@@ -46,6 +47,17 @@ app.add_typer(profile_app, name="profile")
 profile_app.command("create")(profiles.create)
 profile_app.command("list")(profiles.list_)
 profile_app.command("show")(profiles.show)
+profile_app.command("check")(profiles.check)
+profile_app.command("generations")(profiles.generations)
+profile_app.command("rollback")(profiles.rollback)
+profile_app.command("import")(carrying.import_)
+profile_app.command("export")(carrying.export)
+profile_app.command("revoke")(profiles.revoke)
+profile_app.command("delete")(profiles.delete)
+app.command("login")(login.login)
+app.add_typer(keys_app, name="keys")
+keys_app.command("rotate")(keys.rotate)
+keys_app.command("list")(keys.list_)
 app.add_typer(secret_app, name="secret")
 secret_app.command("set")(secrets.set_)
 secret_app.command("list")(secrets.list_)
