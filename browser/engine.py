@@ -10,6 +10,7 @@ from pathlib import Path
 from playwright.async_api import Page, StorageState
 
 from lessor.browser import driver, envelope, state
+from lessor.browser.arguments import chromium_arguments
 from lessor.browser.cdp import Cdp, target_of
 from lessor.browser.connection import Connection, connect
 from lessor.browser.door import Failed
@@ -47,6 +48,8 @@ class Settings:
     sandbox: bool = os.geteuid() != 0
     warm_max: int = 1
     warm_s: float = 60.0
+    headed: bool = False
+    """Show a window, for a person who logs in."""
 
 
 class Engine:
@@ -179,7 +182,8 @@ class Engine:
             return problem(Code.SETUP_FAILED, "There is no Chromium here: install chromium or chromium-headless-shell.")
 
     async def _launch(self, directory: Path, epoch: int, until_ms: int) -> Keeper:
-        chromium = self._settings.chromium or await asyncio.to_thread(find_chromium)
+        headed = self._settings.headed
+        chromium = self._settings.chromium or await asyncio.to_thread(find_chromium, headed=headed)
         if chromium is None:
             raise FileNotFoundError("chromium")
         assert self._secret is not None
@@ -189,6 +193,7 @@ class Engine:
             epoch=epoch,
             until_ms=until_ms,
             secret=self._secret,
+            arguments=chromium_arguments(headless=not headed),
             sandbox=self._settings.sandbox,
         )
         return await client.launch(spec)

@@ -136,20 +136,23 @@ class LiveSession:
         )
 
     async def seal(self, generation: int, deadline_ms: int) -> SealedState | Problem | Away:
-        """Export and encrypt. A wedged tab would hang the export, so it is closed; its storage is read on an empty
-        page."""
-        self._is_shelving = True
-        try:
-            await asyncio.gather(*(self._close_wedged(tab) for tab in self._tabs.values()))
-            unvisited = tuple(sorted(self._connection.guard.origins.allowed)) if self.is_adopted else ()
-            exported = await state.export(self._connection.context, self._connection.door, unvisited, deadline_ms)
-        finally:
-            self._is_shelving = False
+        """Export and encrypt."""
+        exported = await self.export(deadline_ms)
         return (
             await state.seal(exported, self.whose(generation), self._keyring)
             if isinstance(exported, bytes)
             else exported
         )
+
+    async def export(self, deadline_ms: int) -> bytes | Problem | Away:
+        """The state in the clear. A wedged tab would hang it, so it is closed; its storage is read on an empty page."""
+        self._is_shelving = True
+        try:
+            await asyncio.gather(*(self._close_wedged(tab) for tab in self._tabs.values()))
+            unvisited = tuple(sorted(self._connection.guard.origins.allowed)) if self.is_adopted else ()
+            return await state.export(self._connection.context, self._connection.door, unvisited, deadline_ms)
+        finally:
+            self._is_shelving = False
 
     async def check(self, wanted: HealthCheck, deadline_ms: int) -> Problem | Away | None:
         """See `health.check`."""

@@ -3,10 +3,13 @@
 import typer
 
 from lessor.cli import (
+    carrying,
     doctor,
     journals,
+    keys,
     lease,
     leases,
+    login,
     playing,
     profiles,
     reports,
@@ -51,6 +54,7 @@ app = typer.Typer(
 profile_app = typer.Typer(help="The profiles: identities with the origins they may visit.", no_args_is_help=True)
 lease_app = typer.Typer(help="The leases: who holds what, for how long, who waits.", no_args_is_help=True)
 run_app = typer.Typer(help="The runs: what they do, and what they ask.", no_args_is_help=True)
+keys_app = typer.Typer(help="The keys that the profiles' state is sealed with.", no_args_is_help=True)
 secret_app = typer.Typer(help="The host's secrets, typed into password fields by reference.", no_args_is_help=True)
 
 tenant_app = typer.Typer(help="Who may enter the embedded broker.", no_args_is_help=True)
@@ -64,6 +68,17 @@ app.add_typer(profile_app, name="profile")
 profile_app.command("create")(profiles.create)
 profile_app.command("list")(profiles.list_)
 profile_app.command("show")(profiles.show)
+profile_app.command("check")(profiles.check)
+profile_app.command("generations")(profiles.generations)
+profile_app.command("rollback")(profiles.rollback)
+profile_app.command("import")(carrying.import_)
+profile_app.command("export")(carrying.export)
+profile_app.command("revoke")(profiles.revoke)
+profile_app.command("delete")(profiles.delete)
+app.command("login")(login.login)
+app.add_typer(keys_app, name="keys")
+keys_app.command("rotate")(keys.rotate)
+keys_app.command("list")(keys.list_)
 app.add_typer(secret_app, name="secret")
 secret_app.command("set")(secrets.set_)
 secret_app.command("list")(secrets.list_)
