@@ -7,6 +7,7 @@ chain cannot refuse its own writer; what comes after is decided on the state aft
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from lessor import points
 from lessor.actors.activation import Activated, Activation, NotMine
@@ -18,6 +19,7 @@ from lessor.errors import Code, Effect, problem
 from lessor.journal import Ledger, fold
 from lessor.lease import decide
 from lessor.lease.alarm import alarm_ms
+from lessor.lease.answers import no_profile
 from lessor.lease.recover import recover
 from lessor.lease.sweep import exception
 from lessor.lease.verdict import (
@@ -40,7 +42,7 @@ from lessor.messages.hashing import digest
 from lessor.messages.ids import ProfileKey
 from lessor.messages.record import Entry, Own
 from lessor.messages.reply import Refused
-from lessor.messages.request import Act, CreateProfile
+from lessor.messages.request import Act, CreateProfile, RevokeProfile
 from lessor.messages.run import RunReading
 from lessor.ports import Answer, Call, Landed, Superseded
 
@@ -55,10 +57,12 @@ class ProfileActor(Process):
         key: ProfileKey,
         until_ms: int,
         parent: Callable[[ChildFailed | Rested | Call], None],
+        asker: str | None = None,
     ) -> None:
+        """`asker`: the principal whose question it is started for; a stranger's starts nothing. None: it must live."""
         super().__init__(io, f"profile {key}", parent)
         self.key, self.ports, self._up = key, ports, parent
-        self._until_ms = until_ms
+        self._until_ms, self._asker = until_ms, asker
         self._ledger = Ledger()
         self._desk = Desk(
             host=ports.host,
@@ -75,6 +79,7 @@ class ProfileActor(Process):
         """An append, or the activation, is under way: decide nothing."""
         self._resting = False
         self._principal: str | None = None
+        self._revoking = False
         self._hands = Hands(self, ports, key)
         self._timer: Timer | None = None
         self._timer_ms: int | None = None
@@ -89,9 +94,19 @@ class ProfileActor(Process):
     def begin(self) -> None:
         self._activate(None)
 
-    def _activate(self, creator: str | None) -> None:
-        activation = Activation(self.ports, self.key, self._until_ms, creator, self._hands.gone)
+    def _activate(self, creator: str | None, revoker: str | None = None) -> None:
+        activation = Activation(
+            self.ports, self.key, self._until_ms, creator, self._asker, self._hands.gone, revoker
+        )
+        self._revoking = revoker is not None
         self.perform(activation.run, self._activated)
+
+    def _revoker(self) -> str | None:
+        """Whoever wants the profile revoked, if that is among the calls that wait: it needs no word from its owner."""
+        revokers = (
+            call.caller.principal for _, call in self._slots.values() if isinstance(call.request, RevokeProfile)
+        )
+        return next(revokers, None)
 
     def _creator(self) -> str | None:
         """Whoever wants to create the profile, if that is among the calls that wait."""
@@ -108,20 +123,45 @@ class ProfileActor(Process):
         self._hands.session = result.session
         self._desk = replace(self._desk, epoch=result.epoch)
         self._open_door()
-        self._carry_out(recover(self._ledger, self._desk, self.ports.incarnation, result.found, self._now()))
+        self._carry_out(
+            recover(
+                self._ledger,
+                self._desk,
+                self.ports.incarnation,
+                result.found,
+                self._now(),
+                revoked=result.revoked,
+            )
+        )
 
     def _not_mine(self, result: NotMine) -> None:
         creator = self._creator()
         if result.problem.code is Code.NOT_FOUND and creator is not None:
+            self._asker = None
             self._activate(creator)
+            return
+        if result.strange and any(self._knows(call, result) for _, call in self._slots.values()):
+            self._asker = None
+            self._activate(None)
+            return
+        revoker = self._revoker()
+        if result.host is not None and revoker is not None and not self._revoking:
+            self._activate(None, revoker)
             return
         for slot in list(self._slots):
             answer, call = self._slots.pop(slot)
-            if result.host is not None:
+            if not self._knows(call, result):
+                told = no_profile(self.key.profile)
+                answer(Refused(error=told, effect=told.effect))
+            elif result.host is not None:
                 call.forward(result.host)
             else:
                 answer(Refused(error=result.problem, effect=result.problem.effect))
         self._rest()
+
+    def _knows(self, call: Call, result: NotMine) -> bool:
+        """To strangers a profile that rests, or lives elsewhere, is one that never was (contract 4)."""
+        return result.principal in (None, call.caller.principal) or isinstance(call.request, CreateProfile)
 
     def _open_door(self) -> None:
         profile = self._ledger.profile
@@ -179,7 +219,7 @@ class ProfileActor(Process):
     # -- decide, append, perform
 
     def take(self, event: Event) -> None:
-        """An effect is complete; called in this actor's thread."""
+        """An effect is complete; called in a turn of this actor."""
         self._take(event)
 
     def _take(self, event: Event) -> None:
@@ -278,10 +318,20 @@ class ProfileActor(Process):
             nonce=self.ports.fresh(),
             boot=self.ports.clock.boot,
             at_ms=self.ports.clock.now_ms(),
-            state="released",
+            state=self._left_as(),
             principal=self._principal,
         )
         self._append(own, lambda _sequence: self._rest())
+
+    def _left_as(self) -> Literal["released", "revoked", "deleted"]:
+        profile = self._ledger.profile
+        match profile.state if profile is not None else None:
+            case "revoked":
+                return "revoked"
+            case "deleted":
+                return "deleted"
+            case _:
+                return "released"
 
     def superseded(self) -> None:
         """Somebody else owns the profile: drop the page (its keeper refuses us by now, or dies) and stop."""

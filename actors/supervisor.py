@@ -29,7 +29,7 @@ from lessor.messages.reply import (
     RenewedAll,
     RunTold,
 )
-from lessor.messages.request import ListProfiles, RenewAll
+from lessor.messages.request import CreateProfile, ListProfiles, RenewAll
 from lessor.messages.run import RunReading
 from lessor.ports import BrokerAway, Call, HostCall, RunCall
 
@@ -151,7 +151,7 @@ class SupervisorActor(Process):
             return
         if child is None:
             child = Child(None)
-            self._start(call.key, child)
+            self._start(call.key, child, None if isinstance(call.request, CreateProfile) else call.caller.principal)
         if child.ref is None:
             child.waiting.append(call)
             return
@@ -170,8 +170,8 @@ class SupervisorActor(Process):
                 case _:
                     pass
 
-    def _start(self, key: ProfileKey, child: Child) -> None:
-        child.ref = self._owner.start(self.io, self.ports, key, self._until_ms, self.post)
+    def _start(self, key: ProfileKey, child: Child, asker: str | None = None) -> None:
+        child.ref = self._owner.start(self.io, self.ports, key, self._until_ms, self.post, asker)
         self._children[key] = child
         waiting, child.waiting = child.waiting, []
         for call in waiting:
@@ -218,17 +218,13 @@ class SupervisorActor(Process):
 
     def _give_up(self, key: ProfileKey, child: Child) -> None:
         """A crash loop of one profile never touches another; its end is written where the next host reads it."""
-        rests = problem(
-            Code.PROFILE_QUARANTINED,
-            "The profile's owner kept crashing and rests now: see the host's log, then ask again.",
-            retry_after_s=self.ports.limits.quarantine_s,
-        )
 
         def written(_: None) -> None:
             del self._children[key]
-            for call in child.waiting:
-                call.answer(Refused(error=rests, effect=rests.effect))
             self._if_drained()
+            for call in child.waiting:
+                # Answered from what is written, by an activation that sees who may hear of it.
+                self._route(call)
 
         # Until it is on record the profile stays in the table without an owner: a call must not start another one.
         self.perform(lambda: quarantine(self.ports, key), written)
@@ -256,7 +252,8 @@ class SupervisorActor(Process):
             owned = await self.ports.journal.profiles(call.caller.tenant)
         except BrokerAway:
             return Refused(error=problem(Code.BROKER_UNAVAILABLE, "The broker does not answer: ask again."))
-        mine = sorted(key.profile for key, own in owned if own.principal == call.caller.principal)
+        there = [(key, own) for key, own in owned if own.state != "deleted"]
+        mine = sorted(key.profile for key, own in there if own.principal == call.caller.principal)
         return Listed(profiles=tuple(mine))
 
     def _renew_all(self, call: HostCall, renew: RenewAll) -> None:

@@ -168,9 +168,9 @@ class Talk:
             if isinstance(told, OutcomeTold):
                 return self._told(hold, request, told)
             if isinstance(told, Refused) and not told.error.retryable:
-                if told.error.code is Code.SEQUENCE_MISMATCH:
-                    break
-                return Result(told.error, None, close=hold)
+                # It refuses the question; of the act it says nothing, whatever its own effect.
+                why = told.error.message
+                break
             await self.clock_wait(0.1, until_ms)
         return self._retired(hold, request, why)
 

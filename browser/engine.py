@@ -9,11 +9,12 @@ from pathlib import Path
 
 from playwright.async_api import Page, StorageState
 
-from lessor.browser import driver, state
+from lessor.browser import driver, envelope, state
 from lessor.browser.cdp import Cdp, target_of
 from lessor.browser.connection import Connection, connect
 from lessor.browser.door import Failed
 from lessor.browser.driver import Driver
+from lessor.browser.envelope import Whose
 from lessor.browser.find import find_chromium
 from lessor.browser.keeper import client
 from lessor.browser.keeper.client import Admitted, Gone, Keeper, KeeperFailed, KeeperSpec
@@ -25,7 +26,7 @@ from lessor.browser.pool import WARM_EPOCH, Pool, Warm
 from lessor.browser.secretstore import Secrets
 from lessor.browser.session import LiveSession, whose
 from lessor.errors import Code, Problem, problem
-from lessor.ports import Away, BrowserSpec
+from lessor.ports import Away, Binding, BrowserSpec, SealedState
 
 START_MS_MAX = 10_000
 WARM_MARGIN_S = 15.0
@@ -111,6 +112,11 @@ class Engine:
             await session.leave()
         await self._drop(keeper, spec.epoch)
         return None
+
+    async def reseal(self, sealed: bytes, was: Binding, becomes: Binding) -> SealedState | Problem:
+        """Open and encrypt anew, away from the event loop."""
+        opened = await asyncio.to_thread(envelope.open_, sealed, _whose(was), self._keyring)
+        return opened if isinstance(opened, Problem) else await state.seal(opened, _whose(becomes), self._keyring)
 
     async def confirm_gone(self, instance: str) -> int | None:
         """Boot ms since when that browser is known not to run; 0: since before this boot. None: it may, or this host
@@ -289,3 +295,14 @@ async def _page_of(connection: Connection, target: str | None, deadline_ms: int)
         if isinstance(found, str) and target in (None, found):
             return page
     return None
+
+
+def _whose(bound: Binding) -> Whose:
+    return Whose(
+        tenant=bound.key.tenant,
+        profile=bound.key.profile,
+        principal=bound.principal,
+        provider=bound.provider,
+        origins=tuple(sorted(bound.origins)),
+        generation=bound.generation,
+    )

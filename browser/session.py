@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from playwright.async_api import Page
 
-from lessor.browser import act, state
+from lessor.browser import act, health, state
 from lessor.browser.connection import Connection
 from lessor.browser.door import Failed
 from lessor.browser.envelope import Whose
@@ -21,6 +21,7 @@ from lessor.browser.secretstore import Secrets
 from lessor.browser.tab import Tab, attach
 from lessor.errors import Code, Problem, problem
 from lessor.messages.action import AnyAction, Match, Observation, PageView, Type
+from lessor.messages.health import HealthCheck
 from lessor.ports import Away, BrowserSpec, NotSent, SealedState, Sent, Target
 
 T = TypeVar("T")
@@ -149,6 +150,14 @@ class LiveSession:
             if isinstance(exported, bytes)
             else exported
         )
+
+    async def check(self, wanted: HealthCheck, deadline_ms: int) -> Problem | Away | None:
+        """See `health.check`."""
+        self._is_shelving = True
+        try:
+            return await health.check(self._connection.context, self._connection.door, wanted, deadline_ms)
+        finally:
+            self._is_shelving = False
 
     async def extend(self, until_ms: int) -> int | None:
         """The keeper's acknowledged deadline; None when it refused or is gone."""

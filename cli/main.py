@@ -2,7 +2,7 @@
 
 import typer
 
-from lessor.cli import doctor, journals, leases, playing, profiles, reports, running, secrets, status, stepping
+from lessor.cli import doctor, journals, leases, playing, profiles, reports, running, secrets, status, stepping, tenants
 
 EXIT_CODES = """\b
 Exit codes, one per class of error:
@@ -37,6 +37,8 @@ app = typer.Typer(
 profile_app = typer.Typer(help="The profiles: identities with the origins they may visit.", no_args_is_help=True)
 secret_app = typer.Typer(help="The host's secrets, typed into password fields by reference.", no_args_is_help=True)
 
+tenant_app = typer.Typer(help="Who may enter the embedded broker.", no_args_is_help=True)
+
 app.command("up")(running.up)
 app.command("host")(running.host)
 app.command("status")(status.status)
@@ -50,6 +52,10 @@ app.add_typer(secret_app, name="secret")
 secret_app.command("set")(secrets.set_)
 secret_app.command("list")(secrets.list_)
 secret_app.command("remove")(secrets.remove)
+app.add_typer(tenant_app, name="tenant")
+tenant_app.command("add")(tenants.add)
+tenant_app.command("list")(tenants.list_)
+tenant_app.command("remove")(tenants.remove)
 app.command("acquire")(leases.acquire)
 app.command("navigate")(leases.navigate)
 app.command("observe")(leases.observe)

@@ -192,7 +192,11 @@ class SimulatedHost:
         done = asyncio.Event()
         if self._gateway is not None:
             self._gateway.shared = False
-        self._tell(DrainAll(lambda: self._loop.call_soon_threadsafe(done.set)))
+
+        def drained() -> None:
+            self._loop.call_soon_threadsafe(done.set)
+
+        self._tell(DrainAll(drained))
         waiting = asyncio.ensure_future(done.wait())
         await asyncio.wait({waiting}, timeout=45)
         if self._supervisor is not None:

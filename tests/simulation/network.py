@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -82,9 +82,7 @@ class Network:
 class Gateway:
     """A host's doors, as `broker.gateway` has them. One per incarnation."""
 
-    def __init__(
-        self, network: Network, host: str, loop: Loop, line: Line, deliver: Callable[[object], None]
-    ) -> None:
+    def __init__(self, network: Network, host: str, loop: Loop, line: Line, deliver: Callable[[object], None]) -> None:
         self._network, self.host, self._loop, self._line = network, host, loop, line
         self._deliver = deliver
         self._process: Process = loop.process
@@ -175,7 +173,10 @@ class Gateway:
                 raise AssertionError(subject)
 
     def _plain(self, respond: Respond) -> Callable[[Reply], None]:
-        return lambda reply: self._loop.call_soon_threadsafe(self._back, reply, respond) and None
+        def answer(reply: Reply) -> None:
+            self._loop.call_soon_threadsafe(self._back, reply, respond)
+
+        return answer
 
     def _answer(self, slot: int, reply: Reply, respond: Respond) -> None:
         recorder = self._network.recorder

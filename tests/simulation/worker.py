@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pykka
 
@@ -18,7 +18,7 @@ from lessor.actors.run import Do, End, Go, Report, See, Take, Want
 from lessor.actors.talk import Talk, as_problem
 from lessor.actors.worker import Begin, Forget
 from lessor.broker.subjects import Addresses
-from lessor.errors import Class, Code, Effect, Problem
+from lessor.errors import Class, Code, Problem
 from lessor.messages.action import Commit, Type
 from lessor.messages.ids import Caller, request_key
 from lessor.messages.reply import (
@@ -90,12 +90,12 @@ class SimulatedWorker:
         boot = f"{self.name}-{self.starts}"
         clock = MachineClock(world.scheduler, boot, draw.uniform(0.98, 1.02), draw.randrange(10_000_000), 0)
         self.process = process = Process(world.scheduler, self.name, clock)
-        self._loop = Loop(process, world.broken)
-        self._talk = self._talk_as(ME)
-        io = SimulatedIo(self._loop, world)
-        self._supervisor = SteppedWorker.start(io, self._talk, self.name, world.limits, self._failed, SteppedRun)
+        self.loop = Loop(process, world.broken)
+        self.talk = self.talk_as(ME)
+        io = SimulatedIo(self.loop, world)
+        self._supervisor = SteppedWorker.start(io, self.talk, self.name, world.limits, self._failed, SteppedRun)
 
-    def _talk_as(self, caller: Caller) -> Talk:
+    def talk_as(self, caller: Caller) -> Talk:
         assert self.process is not None
         return Talk(
             line=WorkerLine(self.world.network, self.process, self.line),
@@ -125,7 +125,7 @@ class SimulatedWorker:
     def work_on(self, job: Job) -> None:
         """Take the run and go on with it."""
         job.worker = self.process
-        self._loop.call_soon_threadsafe(lambda: self._loop.create_task(self._work(job)))
+        self.loop.call_soon_threadsafe(lambda: self.loop.create_task(self._work(job)))
 
     async def _work(self, job: Job) -> None:
         process, script = self.process, Script(self, job)
@@ -151,7 +151,7 @@ class Script:
     def __init__(self, worker: SimulatedWorker, job: Job) -> None:
         self.worker, self.world, self.job = worker, worker.world, job
         self._draw = worker.world.scheduler.random
-        self._loop, self._talk = worker._loop, worker._talk
+        self._loop, self._talk = worker.loop, worker.talk
         self._ref: pykka.ActorRef[Any] | None = None
         self._view: LeaseView | None = None
         self._revision = "r0"
@@ -160,10 +160,10 @@ class Script:
     async def go(self) -> None:
         slot = Slot(self._loop)
         self.worker.bid(Begin(self.job.run, self.job.attempt, slot.set))
-        ref = await slot.get(5)
-        if not isinstance(ref, pykka.ActorRef):
+        started = await slot.get(5)
+        if started is None:
             return
-        self._ref = ref
+        self._ref = ref = cast("pykka.ActorRef[Any]", started)
         try:
             await self._take()
             while self.job.left and not self.job.finished:
@@ -218,9 +218,7 @@ class Script:
     async def _acquire(self) -> bool:
         horizon_s = self._draw.choice([10, 30, 60, 400])
         patience_s = self._draw.choice([1, 5, 20])
-        told = await self._tell(
-            lambda answer: Want(self.job.profile, horizon_s, patience_s, answer), patience_s + 60
-        )
+        told = await self._tell(lambda answer: Want(self.job.profile, horizon_s, patience_s, answer), patience_s + 60)
         if isinstance(told, Problem) and told.code is Code.NOT_FOUND:
             await self._create()
         return isinstance(told, Granted)
@@ -270,10 +268,9 @@ class Script:
             if isinstance(told, Acted) and told.page is not None:
                 self._revision = told.page.revision
             by_key = isinstance(told, Acted) and told.recorded
-            effect = told.effect if not isinstance(told, Problem) else told.effect
             if not by_key:
                 code = str(told.code) if isinstance(told, Problem) else None
-                self.world.recorder.concluded(text, self._whose(), effect, code)
+                self.world.recorder.concluded(text, self._whose(), told.effect, code)
         if isinstance(told, Problem) and told.code.class_ is Class.OUTCOME_UNKNOWN:
             self._view = None
         return told
@@ -364,7 +361,7 @@ class Script:
             await self._talk.line.ask(f"{view.route}.renew", request, 5)
 
     async def _stranger(self) -> None:
-        talk = self.worker._talk_as(STRANGER)
+        talk = self.worker.talk_as(STRANGER)
         request = AskStatus(id=self.world.fresh())
         await talk.line.ask(talk.to.profile(self.job.profile, "status"), request, 5)
 
