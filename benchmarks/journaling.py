@@ -48,10 +48,10 @@ class Forgetful:
         assert self._chain(key).last >= at_least
         return self._chain(key)
 
-    async def owned_by(self, host: str) -> tuple[ProfileKey, ...]:
+    async def owned_by(self, host: str) -> tuple[ProfileKey, ...]:  # noqa: ARG002 -- the protocol names it
         return ()
 
-    async def profiles(self, tenant: str) -> tuple[tuple[ProfileKey, Own], ...]:
+    async def profiles(self, tenant: str) -> tuple[tuple[ProfileKey, Own], ...]:  # noqa: ARG002 -- as above
         return ()
 
 
