@@ -16,9 +16,9 @@ from lessor.check.history import Acknowledged, Tried
 from lessor.messages.ids import ProfileKey
 from lessor.messages.record import Entry, HostSession, Own
 from lessor.ports import BrokerAway, Landed, Superseded
-from tests.simulation.browser import Keeper, Machine, ModelBrowser
 from tests.model.stream import Line, ModelStream
 from tests.model.vault import LineVault
+from tests.simulation.browser import Keeper, Machine, ModelBrowser
 from tests.simulation.clockwork import Loop, MachineClock, Process
 from tests.simulation.network import Gateway
 from tests.simulation.recorder import Recorder

@@ -11,10 +11,10 @@ import pykka
 from lessor.actors.process import Process as Actor
 from lessor.check.history import Healed, History, Hit, Ordered, Page, Rest, Sent
 from lessor.limits import Limits
-from tests.simulation.browser import Chances as BrowserChances
-from tests.simulation.browser import Keeper
 from tests.model.stream import Chances as StoreChances
 from tests.model.stream import Store
+from tests.simulation.browser import Chances as BrowserChances
+from tests.simulation.browser import Keeper
 from tests.simulation.clockwork import Scheduler
 from tests.simulation.host import SimulatedHost
 from tests.simulation.nemesis import Nemesis
