@@ -4,6 +4,7 @@ One append is in flight at a time. While it is, everything else waits in the age
 chain cannot refuse its own writer; what comes after is decided on the state after it.
 """
 
+import zlib
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -38,6 +39,7 @@ from lessor.lease.verdict import (
     TickDue,
     Verdict,
 )
+from lessor.limits import ms
 from lessor.messages import wire
 from lessor.messages.hashing import digest
 from lessor.messages.ids import ProfileKey
@@ -46,6 +48,9 @@ from lessor.messages.reply import Refused
 from lessor.messages.request import Act, CreateProfile, RevokeProfile
 from lessor.messages.run import RunReading
 from lessor.ports import Answer, Call, Landed, Superseded
+
+SPREAD_PART = 4
+"""Renewals of one tick are spread over this part of it."""
 
 
 class ProfileActor(Process):
@@ -190,6 +195,8 @@ class ProfileActor(Process):
                 self._hands.may_start(instance, refused)
             case BrowserGone() | Drain():
                 self._take(message)
+            case _RenewDue():
+                self._renew_due(message)
             case _Due():
                 self._timer = self._timer_ms = None
                 self._take(Alarm())
@@ -217,8 +224,20 @@ class ProfileActor(Process):
         if not mine or held is None or held.worker != tick.worker or held.id in tick.excepted:
             tick.answer(None)
             return
-        tick.answer(exception(self._ledger, self._desk, self._now()))
-        self._take(TickDue())
+        now = self._now()
+        tick.answer(exception(self._ledger, self._desk, now))
+        left_ms = held.expires_ms - now.ms
+        if not held.live_at(now.ms) or left_ms > ms(self.ports.limits.renew_below_s):
+            return
+        # Thousands may be due on one tick: those with time left are spread over a part of it, each at its own moment.
+        tick_ms = ms(self.ports.limits.tick_s)
+        part_ms = max(1, tick_ms // SPREAD_PART) if left_ms > 2 * tick_ms else 1
+        self.later(zlib.crc32(held.id.encode()) % part_ms, _RenewDue(held.id, tick.worker))
+
+    def _renew_due(self, due: "_RenewDue") -> None:
+        held = self._ledger.lease
+        if held is not None and (held.id, held.worker) == (due.lease, due.worker):
+            self._take(TickDue())
 
     # -- decide, append, perform
 
@@ -407,6 +426,14 @@ def _pass(message: Entry | Own, when: str) -> None:
     if points.hook is not None and isinstance(message, Entry):
         for record in message.records:
             points.reach(f"{record.__struct_config__.tag}.{when}")
+
+
+@dataclass(frozen=True, slots=True)
+class _RenewDue:
+    """A worker's tick meant this lease."""
+
+    lease: str
+    worker: str
 
 
 @dataclass(frozen=True, slots=True)

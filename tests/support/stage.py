@@ -32,7 +32,7 @@ from lessor.limits import Limits
 from lessor.messages import wire
 from lessor.messages.ids import Caller, ProfileKey, RunKey
 from lessor.messages.record import AnyRecord, Entry, HostSession, LeaseClosed, LeaseGranted
-from lessor.messages.run import RunReading, RunStatus
+from lessor.messages.run import Approval, RunReading, RunStatus
 from lessor.ports import Browser, Chain, Journal
 from lessor.runtime import BrowserMaker, Host, chromium
 from tests.model.browser import Hit, ModelBrowser
@@ -147,7 +147,10 @@ class Stage:
         reading = await runs.read(key)
         assert isinstance(reading, RunReading)
         assert reading.record is not None
-        written = await runs.write(key, msgspec.structs.replace(reading.record, status=status), reading.revision)
+        asked = Approval(id=fresh("a"), question="?", asked_unix_ms=0, until_unix_ms=reading.record.deadline_unix_ms)
+        approvals = (asked,) if status is RunStatus.PARKED else ()
+        record = msgspec.structs.replace(reading.record, status=status, approvals=approvals)
+        written = await runs.write(key, record, reading.revision)
         assert isinstance(written, int), written
 
     async def chain(self, profile: str = "shop") -> Chain:
