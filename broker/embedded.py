@@ -1,6 +1,5 @@
 """The embedded broker: nats-server on loopback, one per data directory, gone when its program is gone."""
 
-import http.client
 import importlib.metadata
 import os
 import shutil
@@ -18,7 +17,10 @@ from typing import Final
 import msgspec
 
 from lessor.broker.data_directory import Config, DataDirectory, taken_port
+from lessor.broker.monitoring import ask
+from lessor.broker.subjects import named
 from lessor.errors import Code, Problem, problem
+from lessor.messages.ids import Caller
 
 READY_S_MAX: Final = 5.0
 STOP_S_MAX: Final = 3.0
@@ -37,15 +39,15 @@ died before is seen by its pid. An interpreter of its own, 10 ms: Python in a fo
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a broker is reached on this machine. `monitoring` is `host:port`."""
+    """Where a broker is reached on this machine, and with what a host enters it. `monitoring` is `host:port/base`."""
 
     url: str
-    token: str
     monitoring: str
+    credentials: Path | None = None
 
     @classmethod
-    def of(cls, config: Config) -> "Endpoint":
-        return cls(url=f"nats://{config.listen}", token=config.authorization.token, monitoring=config.http)
+    def of(cls, directory: DataDirectory, config: Config) -> "Endpoint":
+        return cls(f"nats://{config.listen}", config.monitoring, directory.host_credentials)
 
     def __repr__(self) -> str:
         return f"Endpoint({self.url})"
@@ -68,8 +70,24 @@ def find_server() -> Path | None:
 
 def endpoint_of(directory: Path) -> Endpoint | Problem:
     """How to reach the broker of a data directory, whether it runs or not."""
-    config = DataDirectory(directory).read()
-    return config if isinstance(config, Problem) else Endpoint.of(config)
+    found = DataDirectory(directory)
+    config = found.read()
+    return config if isinstance(config, Problem) else Endpoint.of(found, config)
+
+
+def credentials_of(directory: Path, caller: Caller) -> Path | Problem:
+    """With what a worker of this machine's own user enters the broker of a data directory."""
+    if not named(caller):
+        return problem(Code.INVALID_REQUEST, "Tenant and principal are names: use [a-z0-9][a-z0-9_-]{0,62}.")
+    kept = DataDirectory(directory).credentials_of(caller)
+    if kept.exists():
+        return kept
+    who = f"{caller.tenant}/{caller.principal}"
+    return problem(
+        Code.FORBIDDEN,
+        f"There are no credentials of {who} in {kept.parent}: `lessor tenant add {caller.tenant} --principal"
+        f" {caller.principal}` makes them, or name a file in LESSOR_CREDENTIALS.",
+    )
 
 
 class Embedded:
@@ -141,7 +159,7 @@ class Embedded:
             )
         if refusal := self._await_ready(config):
             return refusal
-        return Endpoint.of(config)
+        return Endpoint.of(self._directory, config)
 
     def _be_parent(self, argv: list[str], lock_fd: int) -> None:
         try:
@@ -171,7 +189,7 @@ class Embedded:
             time.sleep(_POLL_S)
         else:
             return self._explain(f"nats-server was not ready within {READY_S_MAX:.0f} s")
-        if syncs_always(config.http) is not True:
+        if syncs_always(config.monitoring) is not True:
             return self._explain("nats-server does not say that it syncs every write")
         return None
 
@@ -215,15 +233,5 @@ class _JetStreamInfo(msgspec.Struct):
 
 def syncs_always(monitoring: str) -> bool | None:
     """Whether the server syncs every write, as its monitoring says; None: not readable. Blocks, 1 s."""
-    host, _, port = monitoring.rpartition(":")
-    peer = http.client.HTTPConnection(host, int(port), timeout=1)
-    try:
-        peer.request("GET", "/jsz?config=true")
-        answer = peer.getresponse()
-        if answer.status != 200:
-            return None
-        return msgspec.json.decode(answer.read(1_000_000), type=_JetStreamInfo).config.sync_always
-    except (OSError, http.client.HTTPException, msgspec.DecodeError):
-        return None
-    finally:
-        peer.close()
+    told = ask(monitoring, "/jsz?config=true", _JetStreamInfo)
+    return None if told is None else told.config.sync_always

@@ -21,6 +21,7 @@ from lessor.broker.jetstream import (
 )
 from lessor.broker.subjects import Shard
 from lessor.messages import wire
+from lessor.messages.hashing import digest
 from lessor.messages.ids import ProfileKey
 from lessor.messages.record import Entry, Own
 from lessor.ports import BrokerAway, Chain, Landed, Superseded, UnknownRecord
@@ -110,6 +111,10 @@ class StreamJournal:
     async def profiles(self, tenant: str) -> tuple[tuple[ProfileKey, Own], ...]:
         return await self._owns(self._shard.owns_of(tenant))
 
+    async def everyones(self) -> tuple[tuple[ProfileKey, Own], ...]:
+        """The profiles of all tenants: for tools of whoever runs the hosts."""
+        return await self._owns(self._shard.owns)
+
     async def _owns(self, subjects: str) -> tuple[tuple[ProfileKey, Own], ...]:
         """`own` is rolled up, so a scan finds one message each; one written meanwhile may be seen twice."""
         latest = {self._shard.profile_of(stored.subject): stored for stored in await self._stream.scan(subjects)}
@@ -119,6 +124,7 @@ class StreamJournal:
 def _chain(found: list[Stored], last: int) -> Chain:
     own: Own | None = None
     own_sequence = 0
+    tail = ""
     entries: list[tuple[int, Entry]] = []
     for stored in found:
         try:
@@ -126,9 +132,10 @@ def _chain(found: list[Stored], last: int) -> Chain:
                 own, own_sequence = wire.decode(stored.data, Own), stored.sequence
             else:
                 entries.append((stored.sequence, wire.decode(stored.data, Entry)))
+                tail = digest(stored.data)
         except msgspec.ValidationError as error:
             raise UnknownRecord(f"message {stored.sequence} on {stored.subject}: {error}") from None
-    return Chain(last=last, own=own, own_sequence=own_sequence, entries=tuple(entries))
+    return Chain(last=last, own=own, own_sequence=own_sequence, entries=tuple(entries), tail=tail)
 
 
 def _own_or_none(stored: Stored) -> Own | None:

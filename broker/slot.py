@@ -10,35 +10,40 @@ import structlog
 from lessor.broker.connection import Connection
 from lessor.errors import Code, problem
 from lessor.messages import wire
+from lessor.messages.ids import Caller
 from lessor.messages.reply import Refused, Reply
 
 log: Final[structlog.stdlib.BoundLogger] = structlog.get_logger("lessor.broker")
 
 
 class Room:
-    """How many requests are in hand, in all and per profile. Lives on the loop."""
+    """How many requests are in hand, in all, per caller, and per caller and profile. Lives on the loop."""
 
-    def __init__(self, inflight_max: int, per_profile_max: int) -> None:
+    def __init__(self, inflight_max: int, per_profile_max: int, per_caller_max: int) -> None:
         self._inflight_max = inflight_max
         self._per_profile_max = per_profile_max
+        self._per_caller_max = per_caller_max
         self._taken: Counter[Hashable] = Counter()
         self._emptied = asyncio.Event()
         self._emptied.set()
         self.inflight = 0
 
-    def take(self, key: Hashable) -> bool:
-        if self.inflight >= self._inflight_max or self._taken[key] >= self._per_profile_max:
+    def take(self, caller: Caller, key: Hashable) -> bool:
+        full = self.inflight >= self._inflight_max or self._taken[caller] >= self._per_caller_max
+        if full or self._taken[key] >= self._per_profile_max:
             return False
         self.inflight += 1
+        self._taken[caller] += 1
         self._taken[key] += 1
         self._emptied.clear()
         return True
 
-    def give_back(self, key: Hashable) -> None:
+    def give_back(self, caller: Caller, key: Hashable) -> None:
         self.inflight -= 1
-        self._taken[key] -= 1
-        if not self._taken[key]:
-            del self._taken[key]
+        for whose in (caller, key):
+            self._taken[whose] -= 1
+            if not self._taken[whose]:
+                del self._taken[whose]
         if not self.inflight:
             self._emptied.set()
 
@@ -49,6 +54,25 @@ class Room:
                 await self._emptied.wait()
         except TimeoutError:
             return False
+        return True
+
+
+class Pace:
+    """So many a second per tenant, and so many at once. Lives on the loop."""
+
+    def __init__(self, per_s: float) -> None:
+        self._per_s = per_s
+        self._full_at: dict[str, float] = {}
+        """When each tenant's bucket will be full again; those that are full are forgotten."""
+
+    def take(self, tenant: str, now_s: float) -> bool:
+        empty_s = max(1.0, self._per_s) / self._per_s
+        full_at = max(now_s, self._full_at.get(tenant, now_s)) + 1 / self._per_s
+        if full_at > now_s + empty_s + 1e-9:
+            return False
+        if len(self._full_at) > 1000:
+            self._full_at = {other: at for other, at in self._full_at.items() if at > now_s}
+        self._full_at[tenant] = full_at
         return True
 
 
@@ -85,6 +109,9 @@ class Slot:
         headers: dict[str, str] | None,
         error: str | None,
     ) -> None:
+        if asyncio._get_running_loop() is self._loop:  # noqa: SLF001 -- the public form raises where there is none
+            send(subject, payload, reply, headers, error)
+            return
         try:
             self._loop.call_soon_threadsafe(send, subject, payload, reply, headers, error)
         except RuntimeError:

@@ -13,6 +13,9 @@ from lessor.messages.ids import Caller, ProfileKey, RunKey
 QUEUE: Final = "lessor"
 """Queue group of the hosts: a question on an any-host subject reaches one of them."""
 
+HOST_INBOX: Final = "_INBOX._.host"
+"""Where hosts hear the broker's answers. `_` is no tenant's name, so no caller can have a host answer there."""
+
 _ROOT: Final = "lessor.v1"
 _FORWARD: Final = "lessor.fwd"
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
@@ -44,7 +47,10 @@ class ToHost:
 
 @dataclass(frozen=True, slots=True)
 class ToList:
+    """`verb` says of what: `list` of profiles, or `runs`."""
+
     caller: Caller
+    verb: str = "list"
 
 
 Asked = ToProfile | ToRun | ToHost | ToList
@@ -53,6 +59,7 @@ ANY_HOST: Final = {
     "profile": f"{_ROOT}.*.*.p.*.*",
     "run": f"{_ROOT}.*.*.r.*.*",
     "list": f"{_ROOT}.*.*.list",
+    "runs": f"{_ROOT}.*.*.runs",
 }
 """What every host serves in the queue group, by endpoint name."""
 
@@ -79,6 +86,10 @@ def renew(caller: Caller, host: str) -> str:
 
 def listing(caller: Caller) -> str:
     return f"{_ROOT}.{caller.tenant}.{caller.principal}.list"
+
+
+def runs(caller: Caller) -> str:
+    return f"{_ROOT}.{caller.tenant}.{caller.principal}.runs"
 
 
 def renewals_of(host: str) -> str:
@@ -114,8 +125,8 @@ def parse(subject: str) -> Asked | None:
             return ToRun(Caller(tenant, principal), RunKey(tenant, name), verb)
         case ["lessor", "v1", tenant, principal, "h", host, "renew"] if _names(tenant, principal, host):
             return ToHost(Caller(tenant, principal), host)
-        case ["lessor", "v1", tenant, principal, "list"] if _names(tenant, principal):
-            return ToList(Caller(tenant, principal))
+        case ["lessor", "v1", tenant, principal, "list" | "runs" as verb] if _names(tenant, principal):
+            return ToList(Caller(tenant, principal), verb)
         case _:
             return None
 
@@ -123,6 +134,30 @@ def parse(subject: str) -> Asked | None:
 def misnamed(subject: str) -> bool:
     """Whether it is meant for a host but a name in it is none."""
     return subject.startswith(f"{_ROOT}.") and parse(subject) is None
+
+
+def may_answer(asked: str, reply: str) -> bool:
+    """Whether `reply` is an inbox that whoever published on `asked` may have.
+
+    A host may publish anywhere and answers where it is told to: to another's inbox, or into a journal, if it did
+    not look. What is below `_INBOX.<tenant>.<principal>.` belongs to that caller; a shorter inbox to nobody
+    who has permissions, so it serves on a broker without any; `_R_` is the broker's own, between accounts.
+    """
+    tokens = reply.split(".")
+    if "*" in tokens or ">" in tokens:
+        return False
+    match tokens:
+        case ["_INBOX", _] | ["_INBOX", _, _]:
+            return True
+        case ["_INBOX", tenant, principal, *_]:
+            return asked.startswith(f"{_ROOT}.{tenant}.{principal}.")
+        case _:
+            return tokens[0] == "_R_"
+
+
+def named(caller: Caller) -> bool:
+    """Whether a caller's names are names: they go into subjects and file names."""
+    return _names(caller.tenant, caller.principal)
 
 
 def _names(*tokens: str) -> bool:
@@ -166,6 +201,9 @@ class Shard:
     def run(self, key: RunKey) -> str:
         return f"lessor.{self.number}.run.{key.tenant}.{key.run}"
 
+    def runs_of(self, tenant: str) -> str:
+        return f"lessor.{self.number}.run.{tenant}.*"
+
     def host(self, host: str) -> str:
         return f"lessor.{self.number}.host.{host}"
 
@@ -197,3 +235,6 @@ class Addresses:
 
     def listing(self) -> str:
         return listing(self.caller)
+
+    def runs(self) -> str:
+        return runs(self.caller)

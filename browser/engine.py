@@ -9,11 +9,13 @@ from pathlib import Path
 
 from playwright.async_api import Page, StorageState
 
-from lessor.browser import driver, state
+from lessor.browser import driver, envelope, state
+from lessor.browser.arguments import chromium_arguments
 from lessor.browser.cdp import Cdp, target_of
 from lessor.browser.connection import Connection, connect
 from lessor.browser.door import Failed
 from lessor.browser.driver import Driver
+from lessor.browser.envelope import Whose
 from lessor.browser.find import find_chromium
 from lessor.browser.keeper import client
 from lessor.browser.keeper.client import Admitted, Gone, Keeper, KeeperFailed, KeeperSpec
@@ -25,7 +27,7 @@ from lessor.browser.pool import WARM_EPOCH, Pool, Warm
 from lessor.browser.secretstore import Secrets
 from lessor.browser.session import LiveSession, whose
 from lessor.errors import Code, Problem, problem
-from lessor.ports import Away, BrowserSpec
+from lessor.ports import Away, Binding, BrowserSpec, SealedState
 
 START_MS_MAX = 10_000
 WARM_MARGIN_S = 15.0
@@ -46,6 +48,8 @@ class Settings:
     sandbox: bool = os.geteuid() != 0
     warm_max: int = 1
     warm_s: float = 60.0
+    headed: bool = False
+    """Show a window, for a person who logs in."""
 
 
 class Engine:
@@ -71,7 +75,7 @@ class Engine:
         deadline_ms = min(boot_ms() + START_MS_MAX, spec.until_ms)
         restored: StorageState | None = None
         if spec.sealed is not None:
-            unsealed = await state.unseal(spec.sealed, whose(spec, spec.generation), self._keyring)
+            unsealed = await state.unseal(spec.sealed, whose(spec, spec.generation, spec.sealed_origins), self._keyring)
             if isinstance(unsealed, Problem):
                 return unsealed
             restored = unsealed
@@ -113,6 +117,11 @@ class Engine:
         await self._drop(keeper, spec.epoch)
         return None
 
+    async def reseal(self, sealed: bytes, was: Binding, becomes: Binding) -> SealedState | Problem:
+        """Open and encrypt anew, away from the event loop."""
+        opened = await asyncio.to_thread(envelope.open_, sealed, _whose(was), self._keyring)
+        return opened if isinstance(opened, Problem) else await state.seal(opened, _whose(becomes), self._keyring)
+
     async def confirm_gone(self, instance: str) -> int | None:
         """Boot ms since when that browser is known not to run; 0: since before this boot. None: it may, or this host
         knows nothing of it."""
@@ -140,7 +149,7 @@ class Engine:
             if self._secret is None:
                 self._secret = await asyncio.to_thread(self._live.open)
             if self._driver is None or self._driver.gone.done():
-                self._driver = await driver.start()
+                self._driver = await driver.start(self._live.scratch)
                 if self._driver is not None:
                     self._driver.gone.add_done_callback(lambda _: self._driver_died())
             return self._driver
@@ -162,7 +171,7 @@ class Engine:
     async def _keeper(self, spec: BrowserSpec) -> Warm | Keeper | Problem:
         if await self._open() is None:
             return problem(Code.SETUP_FAILED, "The Playwright driver does not start: reinstall lessor[host].")
-        warm = self._pool.take()
+        warm = await self._pool.take()
         if warm is not None:
             await asyncio.to_thread(self._live.name, warm.keeper.directory, spec.instance)
             return warm
@@ -174,7 +183,8 @@ class Engine:
             return problem(Code.SETUP_FAILED, "There is no Chromium here: install chromium or chromium-headless-shell.")
 
     async def _launch(self, directory: Path, epoch: int, until_ms: int) -> Keeper:
-        chromium = self._settings.chromium or await asyncio.to_thread(find_chromium)
+        headed = self._settings.headed
+        chromium = self._settings.chromium or await asyncio.to_thread(find_chromium, headed=headed)
         if chromium is None:
             raise FileNotFoundError("chromium")
         assert self._secret is not None
@@ -184,6 +194,7 @@ class Engine:
             epoch=epoch,
             until_ms=until_ms,
             secret=self._secret,
+            arguments=chromium_arguments(headless=not headed),
             sandbox=self._settings.sandbox,
         )
         return await client.launch(spec)
@@ -244,7 +255,7 @@ class Engine:
         if not isinstance(connection, Connection):
             return connection
         if restored is not None:
-            refused = await state.restore(connection.context, restored, connection.door, deadline_ms)
+            refused = await state.restore(connection.context, restored, connection.guard, connection.door, deadline_ms)
             if refused is not None:
                 return refused
         session = self._session(spec, keeper, connection, on_gone)
@@ -325,3 +336,14 @@ async def _page_of(connection: Connection, target: str | None, deadline_ms: int)
         if isinstance(found, str) and target in (None, found):
             return page
     return None
+
+
+def _whose(bound: Binding) -> Whose:
+    return Whose(
+        tenant=bound.key.tenant,
+        profile=bound.key.profile,
+        principal=bound.principal,
+        provider=bound.provider,
+        origins=tuple(sorted(bound.origins)),
+        generation=bound.generation,
+    )

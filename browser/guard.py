@@ -4,6 +4,7 @@ One interception on the browser's own protocol session sees the documents of all
 redirect hop of them included, from a new target's first request on. Whatever is paused when the connection ends goes
 on to the egress process, which is closed by then."""
 
+import base64
 from collections import OrderedDict
 from typing import Any
 
@@ -15,6 +16,11 @@ from lessor.ports import Away
 
 REFUSALS_MAX = 64
 VERDICT_MS_MAX = 5000
+EMPTY_PAGE = {
+    "responseCode": 200,
+    "responseHeaders": [{"name": "Content-Type", "value": "text/html"}],
+    "body": base64.b64encode(b"<!doctype html><title></title>").decode(),
+}
 SHELTER = "http://shelter.lessor.invalid/"
 """A site that no page of ours is of, and that does not exist."""
 
@@ -28,6 +34,8 @@ class Guard:
         self._door = door
         self._strict = strict
         self._refused: OrderedDict[str, str] = OrderedDict()
+        self.blank: frozenset[str] = frozenset()
+        """Addresses that are answered with an empty page from here: nothing of them leaves."""
         self._sheltered: set[str] = set()
 
     async def stand(self, deadline_ms: int) -> Failed | Away | None:
@@ -61,7 +69,9 @@ class Guard:
 
     def _on_paused(self, event: dict[str, Any]) -> None:
         request, url = event["requestId"], event["request"]["url"]
-        if url == SHELTER and event["frameId"] in self._sheltered:
+        if url in self.blank and event["resourceType"] == "Document":
+            verdict = self._cdp.send("Fetch.fulfillRequest", {"requestId": request, **EMPTY_PAGE})
+        elif url == SHELTER and event["frameId"] in self._sheltered:
             self._sheltered.discard(event["frameId"])
             verdict = self._cdp.send("Fetch.fulfillRequest", {"requestId": request, "responseCode": 200})
         elif self.origins.allow(url):

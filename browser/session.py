@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from playwright.async_api import Page
 
-from lessor.browser import act, state
+from lessor.browser import act, health, state
 from lessor.browser.connection import Connection
 from lessor.browser.door import Failed
 from lessor.browser.envelope import Whose
@@ -24,6 +24,7 @@ from lessor.browser.secretstore import Secrets
 from lessor.browser.tab import Tab, attach
 from lessor.errors import Code, Problem, problem
 from lessor.messages.action import AnyAction, Match, Observation, PageView, Type
+from lessor.messages.health import HealthCheck
 from lessor.ports import Away, BrowserSpec, NotSent, SealedState, Sent, Target
 
 T = TypeVar("T")
@@ -146,20 +147,31 @@ class LiveSession:
         )
 
     async def seal(self, generation: int, deadline_ms: int) -> SealedState | Problem | Away:
-        """Export and encrypt. A wedged tab would hang the export, so it is closed; its storage is read on an empty
-        page."""
-        self._is_shelving = True
-        try:
-            await asyncio.gather(*(self._close_wedged(tab) for tab in self._tabs.values()))
-            unvisited = tuple(sorted(self._connection.guard.origins.allowed)) if self.is_adopted else ()
-            exported = await state.export(self._connection.context, self._connection.door, unvisited, deadline_ms)
-        finally:
-            self._is_shelving = False
+        """Export and encrypt."""
+        exported = await self.export(deadline_ms)
         return (
             await state.seal(exported, self.whose(generation), self._keyring)
             if isinstance(exported, bytes)
             else exported
         )
+
+    async def export(self, deadline_ms: int) -> bytes | Problem | Away:
+        """The state in the clear. A wedged tab would hang it, so it is closed; its storage is read on an empty page."""
+        self._is_shelving = True
+        try:
+            await asyncio.gather(*(self._close_wedged(tab) for tab in self._tabs.values()))
+            unvisited = tuple(sorted(self._connection.guard.origins.allowed)) if self.is_adopted else ()
+            return await state.export(self._connection.context, self._connection.door, unvisited, deadline_ms)
+        finally:
+            self._is_shelving = False
+
+    async def check(self, wanted: HealthCheck, deadline_ms: int) -> Problem | Away | None:
+        """See `health.check`."""
+        self._is_shelving = True
+        try:
+            return await health.check(self._connection.context, self._connection.door, wanted, deadline_ms)
+        finally:
+            self._is_shelving = False
 
     async def extend(self, until_ms: int) -> int | None:
         """The keeper's acknowledged deadline; None when it refused or is gone."""
@@ -333,13 +345,13 @@ class LiveSession:
             self._on_gone()
 
 
-def whose(spec: BrowserSpec, generation: int) -> Whose:
-    """What the profile's sealed state is bound to."""
+def whose(spec: BrowserSpec, generation: int, origins: tuple[str, ...] | None = None) -> Whose:
+    """What the profile's sealed state is bound to: the origins of its own time where those are not the spec's."""
     return Whose(
         tenant=spec.key.tenant,
         profile=spec.key.profile,
         principal=spec.principal,
         provider=spec.provider,
-        origins=tuple(sorted(spec.origins)),
+        origins=tuple(sorted(spec.origins if origins is None else origins)),
         generation=generation,
     )

@@ -8,7 +8,7 @@ reaches stderr.
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 import typer
@@ -17,6 +17,7 @@ from lessor.errors import Problem
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 PIPE_COLUMNS = 200
 """How wide tables are where no terminal says so."""
@@ -31,12 +32,6 @@ _UNSAFE = {
 def plain(text: str) -> str:
     """Text of a page or of a peer, without what would command a terminal or turn the line around."""
     return text.translate(_UNSAFE)
-
-
-def record_of(refusal: Problem) -> dict[str, Any]:
-    """The error record as JSON has it: `effect` and `retryable` always said."""
-    told: dict[str, Any] = msgspec.to_builtins(refusal)
-    return {"effect": refusal.effect.value, "retryable": refusal.retryable, **told}
 
 
 class Answer:
@@ -59,7 +54,7 @@ class Answer:
     def refuse(self, refusal: Problem) -> NoReturn:
         """Tell the problem and end with its class's exit code."""
         if self.as_json:
-            self.json({"error": record_of(refusal)})
+            self.json({"error": refusal})
         tell(f"lessor: {refusal.code}: {refusal.message}")
         raise typer.Exit(refusal.code.class_.exit)
 
@@ -89,14 +84,18 @@ def console(terminal: bool) -> "Console":
 
 def table(out: "Console", head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Columns of plain text: nothing is cut, long values fold."""
+    out.print(drawn(head, rows))
+
+
+def drawn(head: Sequence[str], rows: Iterable[Sequence[str]]) -> "Table":
     from rich.table import Table
 
-    drawn = Table(*head, box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in drawn.columns:
+    columns = Table(*head, box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns.columns:
         column.overflow = "fold"
     for row in rows:
-        drawn.add_row(*map(plain, row))
-    out.print(drawn)
+        columns.add_row(*map(plain, row))
+    return columns
 
 
 def fields(out: "Console", pairs: Iterable[tuple[str, object]]) -> None:

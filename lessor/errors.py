@@ -188,27 +188,29 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The error record. `message` tells the reader what to do next.
 
     The optional fields belong to single codes: `holder_run`, `since`, `expires_at` (informational
-    wall-clock text) and `position` to `profile_busy`; `next_sequence` to `sequence_mismatch`; `recovered` to a
-    read whose tab was recovered and failed all the same.
+    wall-clock text) and `position` to `profile_busy`; `next_sequence` to `sequence_mismatch`; `approval` to
+    `approval_required` and `approval_rejected`; `recovered` to a read whose tab was recovered and failed all the same.
     """
 
     code: Code
     message: str
-    effect: Effect = Effect.NONE
-    retryable: bool = False
+    effect: Effect = msgspec.field(default_factory=lambda: Effect.NONE)
+    """Always sent, unlike a plain default."""
+    retryable: bool = msgspec.field(default_factory=lambda: False)
     retry_after_s: float | None = None
     holder_run: str | None = None
     since: str | None = None
     expires_at: str | None = None
     position: int | None = None
     next_sequence: int | None = None
+    approval: str | None = None
     recovered: Recovered | None = None
 
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"
 
 
-def problem(
+def problem(  # noqa: PLR0913 -- a field each
     code: Code,
     message: str,
     *,
@@ -219,6 +221,7 @@ def problem(
     expires_at: str | None = None,
     position: int | None = None,
     next_sequence: int | None = None,
+    approval: str | None = None,
 ) -> Problem:
     """Build a record with what its code implies: `retryable`, and effect `unknown` for an unknown outcome."""
     implied = Effect.UNKNOWN if code is Code.OUTCOME_UNKNOWN else Effect.NONE
@@ -233,6 +236,7 @@ def problem(
         expires_at=expires_at,
         position=position,
         next_sequence=next_sequence,
+        approval=approval,
     )
 
 

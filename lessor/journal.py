@@ -11,6 +11,7 @@ from lessor.messages.record import (
     Activated,
     AnyRecord,
     Attached,
+    Checkpointed,
     Dispatched,
     Entry,
     Evidence,
@@ -23,13 +24,16 @@ from lessor.messages.record import (
     ProfileChanged,
     Read,
     Reconciled,
+    Rewrapped,
     Scope,
     SealCommitted,
     Skipped,
+    StepDeclared,
 )
 from lessor.messages.reply import ActOutcome
 
 LEASES_KEPT = 1000
+GENERATIONS_KEPT = 10
 
 
 @dataclass(slots=True)
@@ -44,6 +48,18 @@ class ActState:
     @property
     def open(self) -> bool:
         return self.outcome is None
+
+
+@dataclass(slots=True)
+class Commit:
+    """One try of a step. It outlives its lease's place in the ledger: what is open is never forgotten."""
+
+    lease: str
+    sequence: int
+    act: ActState
+    gone_ms: int | None = None
+    gone_boot: str | None = None
+    closed: bool = False
 
 
 @dataclass(slots=True)
@@ -62,15 +78,20 @@ class LeaseState:
     base: int
     instance: str
     target: str
+    host: str = ""
+    """Where its browser runs."""
     phase: Literal["live", "closing", "closed"] = "live"
     reason: str | None = None
     seal: bool = False
     seal_by_ms: int = 0
     generation: int | None = None
+    aside: int | None = None
+    """The generation its state was stored as when the health check failed."""
     receipt: Literal["sealed", "discarded", "seal_failed"] | None = None
     gone_ms: int | None = None
     gone_boot: str | None = None
     acts: dict[int, ActState] = field(default_factory=dict[int, ActState])
+    commits: list[Commit] = field(default_factory=list[Commit])
 
     @property
     def next_sequence(self) -> int:
@@ -89,21 +110,41 @@ class LeaseState:
 
 @dataclass(slots=True)
 class StepHistory:
-    """All commits and verdicts under one request key, in journal order."""
+    """Everything under one request key, in journal order."""
 
-    commits: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+    commits: list[Commit] = field(default_factory=list[Commit])
     verdicts: list[tuple[int, Reconciled]] = field(default_factory=list[tuple[int, Reconciled]])
     """Each with the number of commits it came after."""
+    declared: StepDeclared | None = None
+    checkpoints: list[tuple[int, Checkpointed]] = field(default_factory=list[tuple[int, Checkpointed]])
+    """Each with the time of its entry."""
+
+    @property
+    def name(self) -> str:
+        """Its step's name, for people."""
+        if self.declared is not None:
+            return self.declared.step
+        intent = self.commits[-1].act.intent if self.commits else None
+        return (intent.step if intent is not None else None) or "?"
 
 
 @dataclass(slots=True)
 class Generation:
+    """One sealed state. `epoch` and `at_ms` are those of its record."""
+
     number: int
     object: str
     sha256: str
     size: int
     key_id: str
     epoch: int
+    origins: tuple[str, ...]
+    """What the object was authenticated with, whatever the profile may visit by now."""
+    base: int
+    source: str
+    unhealthy: bool
+    boot: str
+    at_ms: int
 
 
 @dataclass(slots=True)
@@ -115,6 +156,10 @@ class Ledger:
     boot: str = ""
     boot_ms: int = 0
     """When this boot's clock began to stamp the chain: what an earlier boot recorded lies before it."""
+    host: str = ""
+    """Who activated last."""
+    tail: str = ""
+    """sha256 of the last entry as it is stored: what the next one names. Kept by whoever reads or appends."""
     profile: ProfileChanged | None = None
     lease: LeaseState | None = None
     """The latest lease, in whatever phase."""
@@ -124,8 +169,26 @@ class Ledger:
     generations: list[Generation] = field(default_factory=list[Generation])
 
     @property
+    def current(self) -> Generation | None:
+        """What a browser starts from: the last generation that is not unhealthy."""
+        return next((sealed for sealed in reversed(self.generations) if not sealed.unhealthy), None)
+
+    @property
     def generation(self) -> int:
-        return self.generations[-1].number if self.generations else 0
+        """The number of the current one; 0: nothing was sealed yet."""
+        current = self.current
+        return current.number if current is not None else 0
+
+    @property
+    def next_generation(self) -> int:
+        return self.generations[-1].number + 1 if self.generations else 1
+
+    @property
+    def kept(self) -> tuple[Generation, ...]:
+        """The generations whose objects stay: the latest ones, and the current one however old (contract 25)."""
+        current, latest = self.current, self.generations[-GENERATIONS_KEPT:]
+        older = current is not None and all(sealed.number != current.number for sealed in latest)
+        return (current, *latest) if current is not None and older else tuple(latest)
 
     def act_of(self, lease: str, sequence: int) -> ActState | None:
         held = self.leases.get(lease)
@@ -168,6 +231,10 @@ def _apply(ledger: Ledger, entry: Entry, record: AnyRecord) -> None:
         case Reconciled(request_key=key):
             history = ledger.steps.setdefault(key, StepHistory())
             history.verdicts.append((len(history.commits), record))
+        case StepDeclared(request_key=key):
+            ledger.steps.setdefault(key, StepHistory()).declared = record
+        case Checkpointed(request_key=key):
+            ledger.steps.setdefault(key, StepHistory()).checkpoints.append((entry.at_ms, record))
         case LeaseClosing():
             held = _lease(ledger, record.lease)
             held.phase, held.reason = "closing", record.reason
@@ -175,10 +242,12 @@ def _apply(ledger: Ledger, entry: Entry, record: AnyRecord) -> None:
         case SealCommitted():
             _seal(ledger, entry, record)
         case LeaseClosed():
-            held = _lease(ledger, record.lease)
-            held.phase, held.reason, held.receipt = "closed", record.reason, record.receipt
-            held.gone_ms, held.gone_boot = record.gone_ms, entry.boot
-        case Activated() | Read() | Evidence():
+            _close(ledger, entry, record)
+        case Rewrapped():
+            _rewrap(ledger, record)
+        case Activated(host=host):
+            ledger.host = host
+        case Read() | Evidence():
             pass
         case _:
             assert_never(record)
@@ -199,6 +268,7 @@ def _grant(ledger: Ledger, entry: Entry, record: LeaseGranted) -> None:
         base=record.base,
         instance=record.instance,
         target=record.target,
+        host=ledger.host,
     )
     ledger.leases[record.lease] = ledger.lease
     while len(ledger.leases) > LEASES_KEPT:
@@ -223,13 +293,47 @@ def _intend(ledger: Ledger, record: Intent) -> None:
     _number(held, record.sequence, ActState(record))
     if record.request_key is not None:
         history = ledger.steps.setdefault(record.request_key, StepHistory())
-        history.commits.append((record.lease, record.sequence))
+        commit = Commit(record.lease, record.sequence, held.acts[record.sequence])
+        history.commits.append(commit)
+        held.commits.append(commit)
+
+
+def _close(ledger: Ledger, entry: Entry, record: LeaseClosed) -> None:
+    held = _lease(ledger, record.lease)
+    held.phase, held.reason, held.receipt = "closed", record.reason, record.receipt
+    held.gone_ms, held.gone_boot = record.gone_ms, entry.boot
+    for commit in held.commits:
+        commit.gone_ms, commit.gone_boot, commit.closed = record.gone_ms, entry.boot, True
 
 
 def _seal(ledger: Ledger, entry: Entry, record: SealCommitted) -> None:
-    assert record.generation == ledger.generation + 1, record
+    assert record.generation == ledger.next_generation, record
+    origins = record.origins or (ledger.profile.origins if ledger.profile is not None else ())
     ledger.generations.append(
-        Generation(record.generation, record.object, record.sha256, record.size, record.key_id, entry.epoch)
+        Generation(
+            number=record.generation,
+            object=record.object,
+            sha256=record.sha256,
+            size=record.size,
+            key_id=record.key_id,
+            epoch=entry.epoch,
+            origins=origins,
+            base=record.base,
+            source=record.source,
+            unhealthy=record.unhealthy,
+            boot=entry.boot,
+            at_ms=entry.at_ms,
+        )
     )
     if record.lease is not None:
-        _lease(ledger, record.lease).generation = record.generation
+        held = _lease(ledger, record.lease)
+        if record.unhealthy:
+            held.aside = record.generation
+        else:
+            held.generation = record.generation
+
+
+def _rewrap(ledger: Ledger, record: Rewrapped) -> None:
+    sealed = next(sealed for sealed in ledger.generations if sealed.number == record.generation)
+    sealed.object, sealed.sha256, sealed.size = record.object, record.sha256, record.size
+    sealed.key_id = record.key_id

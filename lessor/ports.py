@@ -12,10 +12,11 @@ from typing import Protocol
 from lessor.errors import Problem
 from lessor.findings import Away, NotSent, Sent, Target
 from lessor.messages.action import AnyAction, Match, Observation, PageView
+from lessor.messages.health import HealthCheck
 from lessor.messages.ids import Caller, ProfileKey, RunKey
 from lessor.messages.record import Entry, HostSession, Own
 from lessor.messages.reply import AnyReply, Reply
-from lessor.messages.request import ListProfiles, ProfileRequest, RenewAll, Request, RunRequest
+from lessor.messages.request import ListProfiles, ListRuns, ProfileRequest, RenewAll, Request, RunRequest
 from lessor.messages.run import RunReading, RunRecord
 
 __all__ = ["Away", "NotSent", "Sent", "Target"]  # what page operations find, for whoever implements them
@@ -56,6 +57,8 @@ class Chain:
     own: Own | None
     own_sequence: int
     entries: tuple[tuple[int, Entry], ...] = ()
+    tail: str = ""
+    """sha256 of the last entry as it is stored; "" without one."""
 
 
 class Journal(Protocol):
@@ -114,6 +117,10 @@ class Runs(Protocol):
         """The new revision; None when somebody else wrote first."""
         ...
 
+    async def of_tenant(self, tenant: str) -> tuple[RunReading, ...]:
+        """All runs of a tenant, the newest change first. For people: nothing rests on it. Raises BrokerAway."""
+        ...
+
 
 class Hosts(Protocol):
     """This host's session in the broker, and who else lives."""
@@ -145,8 +152,21 @@ class BrowserSpec:
     sealed: bytes | None
     """Sealed state to restore; None starts fresh or, when finding, keeps what the page has."""
     generation: int
+    sealed_origins: tuple[str, ...] | None = None
+    """What the sealed state was authenticated with; None: `origins`."""
     target: str | None = None
     """Set when finding: the main tab of the lease."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What a sealed state is bound to: it opens for nothing else."""
+
+    key: ProfileKey
+    principal: str
+    provider: str
+    origins: tuple[str, ...]
+    generation: int
 
 
 class Session(Protocol):
@@ -170,6 +190,10 @@ class Session(Protocol):
 
     async def seal(self, generation: int, deadline_ms: int) -> "SealedState | Problem | Away":
         """Export cookies, localStorage, IndexedDB and encrypt them for `generation`."""
+        ...
+
+    async def check(self, wanted: HealthCheck, deadline_ms: int) -> Problem | Away | None:
+        """Run the health check in a tab of its own: None when it passed, `authentication_required` when it did not."""
         ...
 
     async def extend(self, until_ms: int) -> int | None:
@@ -197,6 +221,10 @@ class Browser(Protocol):
     async def start(self, spec: BrowserSpec, on_gone: Callable[[], None]) -> Session | Problem: ...
     async def find(self, spec: BrowserSpec, on_gone: Callable[[], None]) -> Session | None:
         """Re-adopt the page of a keeper that outlived its host: same page, guards back before the first request."""
+        ...
+
+    async def reseal(self, sealed: bytes, was: Binding, becomes: Binding) -> SealedState | Problem:
+        """Open what was sealed as `was` and encrypt it as `becomes`, with the current key. No browser is needed."""
         ...
 
     async def confirm_gone(self, instance: str) -> int | None:
@@ -236,10 +264,10 @@ class RunCall:
 
 @dataclass(frozen=True, slots=True)
 class HostCall:
-    """Asked of this host itself: a worker's tick, or a list of the caller's profiles."""
+    """Asked of this host itself: a worker's tick, or a list of the caller's profiles or runs."""
 
     caller: Caller
-    request: RenewAll | ListProfiles
+    request: RenewAll | ListProfiles | ListRuns
     arrived_ms: int
     answer: Answer
 
@@ -276,3 +304,4 @@ class Addresses(Protocol):
     def run(self, run: str, verb: str) -> str: ...
     def renew(self, host: str) -> str: ...
     def listing(self) -> str: ...
+    def runs(self) -> str: ...

@@ -9,8 +9,10 @@ from typing import Literal
 
 import msgspec
 
+from lessor.messages.health import HealthCheck
 from lessor.messages.ids import Name
 from lessor.messages.reply import ActOutcome
+from lessor.messages.step import Desired
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True):
@@ -37,7 +39,8 @@ class Activated(Record, frozen=True, kw_only=True, tag="activated"):
 
 
 class ProfileChanged(Record, frozen=True, kw_only=True, tag="profile_changed"):
-    """The profile's settings from here on. `state` is `ready`, `authentication_required`, `needs_user` or `revoked`."""
+    """The profile's settings from here on. `state` is `ready`, `authentication_required`, `needs_user`, `revoked`, or
+    `deleted`: then its objects are gone, and its name is not given again."""
 
     principal: str
     origins: tuple[str, ...]
@@ -45,6 +48,10 @@ class ProfileChanged(Record, frozen=True, kw_only=True, tag="profile_changed"):
     idempotent_target: bool = False
     strict: bool = False
     state: str = "ready"
+    health: HealthCheck | None = None
+    why: str | None = None
+    """What the last health check found, where the state is not `ready`."""
+    approve: tuple[str, ...] = ()
 
 
 class LeaseGranted(Record, frozen=True, kw_only=True, tag="lease_granted"):
@@ -99,6 +106,8 @@ class Intent(Record, frozen=True, kw_only=True, tag="intent"):
     step: str | None = None
     request_key: str | None = None
     policy: int = 1
+    approval: str | None = None
+    """The approval that it rests on, when one was needed."""
 
 
 class Dispatched(Record, frozen=True, kw_only=True, tag="dispatched"):
@@ -142,6 +151,30 @@ class Reconciled(Record, frozen=True, kw_only=True, tag="reconciled"):
     evidence: str
     by: str
     counted: bool
+    how: str = ""
+    looked_up_ms: int | None = None
+    run: str = ""
+
+
+class StepDeclared(Record, frozen=True, kw_only=True, tag="step_declared"):
+    """What a step is to bring about, by the worker that is going to do it."""
+
+    request_key: str
+    task: str
+    step: str
+    run: str
+    claim: int
+    desired: Desired
+
+
+class Checkpointed(Record, frozen=True, kw_only=True, tag="checkpointed"):
+    """A fact on the way of a step, as its worker saw it."""
+
+    request_key: str
+    run: str
+    claim: int
+    name: str
+    fact: str
 
 
 class LeaseClosing(Record, frozen=True, kw_only=True, tag="lease_closing"):
@@ -164,11 +197,29 @@ class Evidence(Record, frozen=True, kw_only=True, tag="evidence"):
 
 
 class SealCommitted(Record, frozen=True, kw_only=True, tag="seal_committed"):
-    """A new immutable generation; the last one of these is the current state."""
+    """A new immutable generation; the last one of these that is not `unhealthy` is the current state.
+
+    `lease` None: it was made while nobody held the profile, on top of `base`, as `source` says.
+    """
 
     lease: str | None
     generation: int
     base: int
+    object: str
+    sha256: str
+    size: int
+    key_id: str
+    origins: tuple[str, ...] = ()
+    """What it was authenticated with; empty in old records: the profile's origins of that time."""
+    source: Literal["lease", "login", "import", "rollback", "check"] = "lease"
+    unhealthy: bool = False
+    """The health check failed: stored aside, where only a rollback finds it."""
+
+
+class Rewrapped(Record, frozen=True, kw_only=True, tag="rewrapped"):
+    """The state of a generation lies encrypted anew, under another key, in another object."""
+
+    generation: int
     object: str
     sha256: str
     size: int
@@ -197,9 +248,12 @@ AnyRecord = (
     | Skipped
     | Read
     | Reconciled
+    | StepDeclared
+    | Checkpointed
     | LeaseClosing
     | Evidence
     | SealCommitted
+    | Rewrapped
     | LeaseClosed
 )
 
@@ -213,6 +267,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     boot: str
     at_ms: int
     records: tuple[AnyRecord, ...]
+    unix_ms: int | None = None
+    """The wall clock, for people only."""
+    prev: str | None = None
+    """sha256 of the entry before it as it is stored, "" for the first; None before entries were chained."""
 
 
 class Own(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -224,7 +282,8 @@ class Own(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     nonce: str
     boot: str
     at_ms: int
-    state: Literal["active", "released", "revoked", "quarantined"]
+    state: Literal["active", "released", "revoked", "quarantined", "deleted"]
+    """`revoked` stays from owner to owner: whoever activates the profile ends what a revoke left open (contract 26)."""
     principal: Name | None = None
     """Whose profile it is, so that a list needs no replay; the journal's `ProfileChanged` decides."""
     until_unix_ms: int | None = None

@@ -7,7 +7,11 @@ import msgspec
 
 from lessor.errors import Effect, Problem
 from lessor.messages.action import Observation, PageView
+from lessor.messages.health import HealthCheck
 from lessor.messages.run import RunRecord
+from lessor.messages.step import StepRecord, StepState
+
+__all__ = ["StepState"]  # part of what is answered
 
 
 class LeaseView(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,10 +29,10 @@ class LeaseView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
-    """Base of all answers."""
+    """Base of all answers. `v` and `effect` are always sent: only a plain default is left out, a factory's is not."""
 
-    v: int = 1
-    effect: Effect = Effect.NONE
+    v: int = msgspec.field(default_factory=lambda: 1)
+    effect: Effect = msgspec.field(default_factory=lambda: Effect.NONE)
     lease: LeaseView | None = None
 
 
@@ -54,6 +58,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: Literal["sealed", "discarded", "seal_failed"]
     reason: str
     generation: int | None = None
+    aside: int | None = None
+    """Of `seal_failed`: the state failed the health check and lies aside as this generation, which is not current."""
 
 
 class Closed(Reply, frozen=True, kw_only=True, tag="closed"):
@@ -76,6 +82,8 @@ class Acted(Reply, frozen=True, kw_only=True, tag="acted"):
     """True when this is the recorded answer to a repeat: no page comes with it."""
     changed: bool = False
     """Something other than the target had changed since the revision."""
+    step: StepState | None = None
+    """Of a step's commit: SUCCEEDED when the settled page showed what the step expects."""
     page: Observation | None = None
 
 
@@ -85,17 +93,6 @@ class ActOutcome(StrEnum):
     APPLIED = "applied"
     NOT_SENT = "not_sent"
     UNKNOWN = "unknown"
-
-
-class StepState(StrEnum):
-    """What is known about a step (contract, Steps)."""
-
-    INTENDED = "INTENDED"
-    DISPATCHED = "DISPATCHED"
-    SUCCEEDED = "SUCCEEDED"
-    FAILED = "FAILED"
-    NOT_SENT = "NOT_SENT"
-    UNKNOWN = "UNKNOWN"
 
 
 class OutcomeTold(Reply, frozen=True, kw_only=True, tag="outcome"):
@@ -124,6 +121,21 @@ class Reconciled(Reply, frozen=True, kw_only=True, tag="reconciled"):
     counted: bool
     """False when the verdict was recorded as `still_unknown` because it came too early."""
     retry_after_s: float | None = None
+
+
+class StepTold(Reply, frozen=True, kw_only=True, tag="step"):
+    """A step as it is on record now."""
+
+    step: StepRecord
+
+
+class StepsTold(Reply, frozen=True, kw_only=True, tag="steps"):
+    """`total` counts what matched, listed or not; ask again with `skip` for the rest."""
+
+    steps: tuple[StepRecord, ...]
+    total: int
+    settle_s: float
+    clock_ms: int
 
 
 class HolderView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -162,16 +174,60 @@ class ProfileTold(Reply, frozen=True, kw_only=True, tag="profile"):
     strict: bool = False
     idempotent_target: bool = False
     leased_by: str | None = None
+    health: HealthCheck | None = None
+    why: str | None = None
+    """What the last health check found, where the state is not `ready`."""
+    approve: tuple[str, ...] = ()
+    """Kinds of act that need an approval."""
+
+
+class GenerationView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A sealed generation that is kept. `object` is its name in the store."""
+
+    generation: int
+    base: int
+    source: str
+    key_id: str
+    size: int
+    object: str
+    sha256: str
+    origins: tuple[str, ...]
+    provider: str = "chromium"
+    current: bool = False
+    unhealthy: bool = False
+
+
+class GenerationsTold(Reply, frozen=True, kw_only=True, tag="generations"):
+    """Newest first. `next` is the number that the next seal gets, `epoch` belongs into its object's name."""
+
+    epoch: int
+    next: int
+    generations: tuple[GenerationView, ...]
+
+
+class CeremonyTold(Reply, frozen=True, kw_only=True, tag="ceremony"):
+    """How long the ceremony is still open; 0: it has ended."""
+
+    left_s: float
 
 
 class Listed(Reply, frozen=True, kw_only=True, tag="listed"):
     profiles: tuple[str, ...]
+    active: tuple[str, ...] = ()
+    """Those that a host owns just now: only they can be leased."""
 
 
 class RunTold(Reply, frozen=True, kw_only=True, tag="run"):
     run: str
     revision: int
     record: RunRecord
+
+
+class RunsListed(Reply, frozen=True, kw_only=True, tag="runs_listed"):
+    """The newest change first. Approvals and grants are in `show`'s answer."""
+
+    runs: tuple[RunTold, ...]
+    more: bool = False
 
 
 class RenewalException(msgspec.Struct, frozen=True, kw_only=True):
@@ -195,9 +251,14 @@ AnyReply = (
     | OutcomeTold
     | Cancelled
     | Reconciled
+    | StepTold
+    | StepsTold
     | StatusTold
     | ProfileTold
+    | GenerationsTold
+    | CeremonyTold
     | Listed
     | RunTold
+    | RunsListed
     | RenewedAll
 )

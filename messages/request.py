@@ -11,6 +11,7 @@ from typing import Annotated, Generic, Literal, TypeVar
 import msgspec
 
 from lessor.messages.action import AnyAction, Commit, Match, Revision
+from lessor.messages.health import HealthCheck
 from lessor.messages.ids import (
     Attempt,
     BoottimeMs,
@@ -20,12 +21,15 @@ from lessor.messages.ids import (
     Origin,
     RequestKey,
     Sequence,
+    StepId,
     Url,
 )
 from lessor.messages.reply import (
     Acted,
     Cancelled,
+    CeremonyTold,
     Closed,
+    GenerationsTold,
     Granted,
     Listed,
     Navigated,
@@ -36,10 +40,14 @@ from lessor.messages.reply import (
     Renewed,
     RenewedAll,
     Reply,
+    RunsListed,
     RunTold,
     StatusTold,
+    StepsTold,
+    StepTold,
 )
-from lessor.messages.run import RunStatus
+from lessor.messages.run import Constraint, Question, RunStatus
+from lessor.messages.step import Described, Desired
 
 R_co = TypeVar("R_co", bound=Reply, covariant=True)
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
@@ -115,6 +123,8 @@ class Act(PageRequest[Acted], frozen=True, kw_only=True):
     action: AnyAction
     match: Match = "target"
     step: Commit | None = None
+    constraint: Constraint | None = None
+    """A grant of the run's record that covers this act instead of an approval (contract 20)."""
 
 
 class AskOutcome(Request[OutcomeTold], frozen=True, kw_only=True):
@@ -139,10 +149,46 @@ class Reconcile(Request[Reconciled], frozen=True, kw_only=True):
     verdict: Literal["succeeded", "not_sent", "still_unknown"]
     evidence: Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
     by: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    how: Annotated[str, msgspec.Meta(max_length=40)] = ""
+    """Which way it was found out: `http`, `page`, `call`, `person`."""
     looked_up_ms: BoottimeMs | None = None
     """When the look-up was sent, on the owner's clock; a `not_sent` counts only when late enough."""
     run: Name | None = None
     claim: Claim | None = None
+
+
+class DeclareStep(Request[StepTold], frozen=True, kw_only=True):
+    """Put on record what a step is to bring about, before its acts. Safe to repeat; needs no lease.
+
+    Refused once the step was committed with another payload (`action_not_allowed`).
+    """
+
+    run: Name
+    claim: Claim
+    task: StepId
+    step: StepId
+    desired: Desired = Desired()
+
+
+class Checkpoint(Request[StepTold], frozen=True, kw_only=True):
+    """Put a fact on record that others can verify; at most 64 for a step."""
+
+    run: Name
+    claim: Claim
+    request_key: RequestKey
+    name: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9_.-]{0,62}\Z")]
+    fact: Described = ""
+
+
+class ListSteps(Request[StepsTold], frozen=True, kw_only=True):
+    """The profile's steps, newest last. `open` are those that somebody must look into, `unverified` those
+    that were dispatched and rest on no evidence."""
+
+    run: Name | None = None
+    only: Literal["all", "open", "unknown", "unverified"] = "all"
+    request_key: RequestKey | None = None
+    skip: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0
+    limit: Annotated[int, msgspec.Meta(ge=1, le=50)] = 50
 
 
 class AskStatus(Request[StatusTold], frozen=True, kw_only=True):
@@ -157,6 +203,9 @@ class CreateProfile(Request[ProfileTold], frozen=True, kw_only=True):
     idempotent_target: bool = False
     """The target refuses a second use of a request key itself: lifts the waits on a look-up's `not_sent`."""
     strict: bool = False
+    health: HealthCheck | None = None
+    approve: Annotated[tuple[Name, ...], msgspec.Meta(max_length=16)] = ()
+    """Kinds of act that need an approval: what `action.do` says, or `commit` for every commit of a step."""
 
 
 class ShowProfile(Request[ProfileTold], frozen=True, kw_only=True):
@@ -165,6 +214,51 @@ class ShowProfile(Request[ProfileTold], frozen=True, kw_only=True):
 
 class RevokeProfile(Request[ProfileTold], frozen=True, kw_only=True):
     """Fence the profile for good: no grant any more, the live lease ends unsealed (contract 26)."""
+
+
+class DeleteProfile(Request[ProfileTold], frozen=True, kw_only=True):
+    """Remove all sealed state of a revoked profile and retire its name (contract 26)."""
+
+
+class AskGenerations(Request[GenerationsTold], frozen=True, kw_only=True):
+    """The sealed generations that are kept."""
+
+
+class RollBack(Request[ProfileTold], frozen=True, kw_only=True):
+    """Make the state of an earlier, or an unhealthy, generation the current one: as a new generation (contract 25)."""
+
+    generation: Annotated[int, msgspec.Meta(ge=1, le=2**53)]
+
+
+class CheckProfile(Request[ProfileTold], frozen=True, kw_only=True):
+    """Run the health check on the current state, in a browser of its own; what passes is sealed again."""
+
+
+class ImportState(Request[ProfileTold], frozen=True, kw_only=True):
+    """Make a sealed object that the caller put into the store the next generation (contract 25, 28).
+
+    It must open as this profile's, for `generation`, with the profile's origins, and pass the health check.
+    """
+
+    generation: Annotated[int, msgspec.Meta(ge=1, le=2**53)]
+    """The next one: an import that was overtaken is refused."""
+    object: Annotated[str, msgspec.Meta(max_length=300)]
+    sha256: RequestKey
+    ceremony: Id | None = None
+    """Of a login; used up when it succeeds."""
+
+
+class Ceremony(Request[CeremonyTold], frozen=True, kw_only=True):
+    """Begin a login ceremony, or end it (contract 28). While it is open the profile is not leased."""
+
+    ceremony: Id
+    end: bool = False
+
+
+class Rewrap(Request[GenerationsTold], frozen=True, kw_only=True):
+    """Encrypt every kept generation that is under another key anew, with `key`, the current one (contract 27)."""
+
+    key: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}\Z")]
 
 
 class ListProfiles(Request[Listed], frozen=True, kw_only=True):
@@ -179,6 +273,8 @@ class TakeRun(Request[RunTold], frozen=True, kw_only=True):
     attempt: Attempt = 1
     deadline: Moment | None = None
     """Required when the run has no record yet."""
+    parent: Name | None = None
+    """The run that waits for this one."""
 
 
 class ReportRun(Request[RunTold], frozen=True, kw_only=True):
@@ -186,6 +282,31 @@ class ReportRun(Request[RunTold], frozen=True, kw_only=True):
 
     claim: Claim
     status: RunStatus
+    question: Question | None = None
+    """What the owner is asked when the run parks."""
+
+
+class AnswerRun(Request[RunTold], frozen=True, kw_only=True):
+    """The owner's answer to an approval of the run; needs no claim (contract 20). Safe to repeat."""
+
+    approval: Id | None = None
+    """None: the only one that is pending."""
+    by: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] | None = None
+
+
+class ApproveRun(AnswerRun, frozen=True, kw_only=True):
+    """Yes: the run is queued to go on with the same page and reference."""
+
+
+class RejectRun(AnswerRun, frozen=True, kw_only=True):
+    """No: nothing was sent and nothing will be."""
+
+
+class GrantRun(Request[RunTold], frozen=True, kw_only=True):
+    """Allow acts in advance, or with `withdraw` no longer; needs no claim. Acts name the constraint they rest on."""
+
+    constraint: Constraint
+    withdraw: bool = False
 
 
 class CancelRun(Request[RunTold], frozen=True, kw_only=True):
@@ -194,6 +315,13 @@ class CancelRun(Request[RunTold], frozen=True, kw_only=True):
 
 class ShowRun(Request[RunTold], frozen=True, kw_only=True):
     """Read the run's record."""
+
+
+class ListRuns(Request[RunsListed], frozen=True, kw_only=True):
+    """The caller's runs: the latest `limit`, or only those that have not ended."""
+
+    open_only: bool = False
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 200
 
 
 class RenewAll(Request[RenewedAll], frozen=True, kw_only=True):
@@ -213,12 +341,22 @@ ProfileRequest = (
     | AskOutcome
     | Cancel
     | Reconcile
+    | DeclareStep
+    | Checkpoint
+    | ListSteps
     | AskStatus
     | CreateProfile
     | ShowProfile
     | RevokeProfile
+    | DeleteProfile
+    | AskGenerations
+    | RollBack
+    | CheckProfile
+    | ImportState
+    | Ceremony
+    | Rewrap
 )
-RunRequest = TakeRun | ReportRun | CancelRun | ShowRun
+RunRequest = TakeRun | ReportRun | ApproveRun | RejectRun | GrantRun | CancelRun | ShowRun
 
 VERBS: dict[str, type[ProfileRequest]] = {
     "acquire": Acquire,
@@ -230,16 +368,31 @@ VERBS: dict[str, type[ProfileRequest]] = {
     "outcome": AskOutcome,
     "cancel": Cancel,
     "reconcile": Reconcile,
+    "declare": DeclareStep,
+    "checkpoint": Checkpoint,
+    "steps": ListSteps,
     "status": AskStatus,
     "create": CreateProfile,
     "show": ShowProfile,
     "revoke": RevokeProfile,
+    "delete": DeleteProfile,
+    "generations": AskGenerations,
+    "rollback": RollBack,
+    "check": CheckProfile,
+    "import": ImportState,
+    "login": Ceremony,
+    "rewrap": Rewrap,
 }
 """Last token of a profile subject -> body. Those with a lease go to the owner's route, the others to any host."""
 
 RUN_VERBS: dict[str, type[RunRequest]] = {
     "take": TakeRun,
     "report": ReportRun,
+    "approve": ApproveRun,
+    "reject": RejectRun,
+    "grant": GrantRun,
     "cancel": CancelRun,
     "show": ShowRun,
 }
+
+LIST_VERBS: dict[str, type[ListProfiles | ListRuns]] = {"list": ListProfiles, "runs": ListRuns}

@@ -135,11 +135,11 @@ class Hit(Moment, frozen=True, kw_only=True, tag="hit"):
 
 
 class Page(Moment, frozen=True, kw_only=True, tag="page"):
-    """A browser with its egress came up, or was gone."""
+    """A browser with its egress came up, reached its keeper's deadline, or was gone."""
 
     profile: str
     instance: str
-    state: Literal["up", "gone"]
+    state: Literal["up", "overdue", "gone"]
 
 
 class Concluded(Moment, frozen=True, kw_only=True, tag="concluded"):

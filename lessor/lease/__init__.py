@@ -14,7 +14,10 @@ from lessor.lease import (
     acquire,
     acting,
     alarm,
+    approval,
+    chores,
     control,
+    declaring,
     ending,
     lane,
     profile,
@@ -25,8 +28,11 @@ from lessor.lease import (
 from lessor.lease.verdict import (
     Aimed,
     Alarm,
+    ApprovalAsked,
     Asked,
     BrowserGone,
+    ChoreLanded,
+    ChoreOver,
     ClosedLanded,
     ClosingLanded,
     Desk,
@@ -35,6 +41,7 @@ from lessor.lease.verdict import (
     Event,
     Extended,
     GrantLanded,
+    GrantRead,
     IntentLanded,
     Killed,
     Looked,
@@ -53,21 +60,31 @@ from lessor.lease.verdict import (
 from lessor.messages.request import (
     Acquire,
     Act,
+    AskGenerations,
     AskOutcome,
     AskStatus,
     Cancel,
+    Ceremony,
+    Checkpoint,
+    CheckProfile,
     Close,
     CreateProfile,
+    DeclareStep,
+    DeleteProfile,
+    ImportState,
+    ListSteps,
     Navigate,
     Observe,
     Reconcile,
     Renew,
     RevokeProfile,
+    Rewrap,
+    RollBack,
     ShowProfile,
 )
 
 
-def decide(ledger: Ledger, desk: Desk, event: Event, now: Now) -> Verdict:
+def decide(ledger: Ledger, desk: Desk, event: Event, now: Now) -> Verdict:  # noqa: C901 -- a row per event
     """What follows from one message. Every branch of the lease contract hangs below this table."""
     match event:
         case Asked():
@@ -84,33 +101,34 @@ def decide(ledger: Ledger, desk: Desk, event: Event, now: Now) -> Verdict:
             return starting.grant_landed(ledger, desk, now)
         case Aimed():
             return acting.aimed(ledger, desk, event, now)
+        case GrantRead():
+            return acting.grant_read(ledger, desk, event, now)
+        case ApprovalAsked():
+            return approval.asked(ledger, desk, event, now)
         case IntentLanded():
             return acting.intent_landed(ledger, desk, event, now)
         case DispatchDone():
             return acting.dispatched(ledger, desk, event, now)
         case ReadDone():
             return lane.read_done(ledger, desk, event, now)
-        case ClosingLanded():
-            return ending.closing_landed(ledger, desk, now)
+        case ClosingLanded() | SealLanded() | ClosedLanded():
+            return ending.landed(ledger, desk, event, now)
         case Looked():
             return ending.looked(ledger, desk, event, now)
         case Sealed():
             return ending.sealed(ledger, desk, event, now)
         case SealFailed():
             return ending.seal_failed(ledger, desk, event, now)
-        case SealLanded():
-            return ending.seal_landed(ledger, desk, now)
         case Killed():
-            # The browser of a start that was dropped leaves nothing to close.
-            return ending.killed(ledger, desk, event, now) if desk.ending == "killing" else Verdict(desk)
-        case ClosedLanded():
-            return ending.closed_landed(ledger, desk, now)
+            return ending.killed(ledger, desk, event, now)
         case BrowserGone() | Extended():
             return _browser(ledger, desk, event, now)
         case RunSeen():
             return sweep.run_seen(ledger, desk, event, now)
         case TickDue():
             return sweep.ticked(ledger, desk, now)
+        case ChoreOver() | ChoreLanded():
+            return chores.went_on(ledger, desk, event, now)
         case Drain():
             return ending.drain(ledger, desk, now)
         case _:
@@ -140,12 +158,32 @@ def _asked(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
             return questions.outcome(ledger, desk, asked, now)
         case Reconcile():
             return questions.reconcile(ledger, desk, asked, now)
+        case DeclareStep():
+            return declaring.declare(ledger, desk, asked, now)
+        case Checkpoint():
+            return declaring.checkpoint(ledger, desk, asked, now)
+        case ListSteps():
+            return declaring.list_steps(ledger, desk, asked, now)
         case CreateProfile():
             return profile.create(ledger, desk, asked, now)
         case ShowProfile():
             return profile.show(ledger, desk, asked, now)
         case RevokeProfile():
             return profile.revoke(ledger, desk, asked, now)
+        case DeleteProfile():
+            return chores.delete(ledger, desk, asked, now)
+        case AskGenerations():
+            return chores.generations(ledger, desk, asked, now)
+        case RollBack():
+            return chores.roll_back(ledger, desk, asked, now)
+        case CheckProfile():
+            return chores.check(ledger, desk, asked, now)
+        case ImportState():
+            return chores.import_(ledger, desk, asked, now)
+        case Ceremony():
+            return chores.ceremony(ledger, desk, asked, now)
+        case Rewrap():
+            return chores.rewrap(ledger, desk, asked, now)
         case _:
             assert_never(asked.request)
 

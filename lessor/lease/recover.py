@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from lessor.journal import LeaseState, Ledger
 from lessor.lease import ending
-from lessor.lease.verdict import Again, ClosingLanded, Desk, Now, Verdict
-from lessor.messages.record import Activated, AnyRecord, LeaseClosed, Outcome
+from lessor.lease.verdict import Again, ClosingLanded, Desk, KillBrowser, Now, Verdict
+from lessor.messages.record import Activated, AnyRecord, LeaseClosed, LeaseClosing, Outcome
 from lessor.messages.reply import ActOutcome
 
 
@@ -16,27 +18,30 @@ class Found:
     keeper_until_ms: int | None
     """The acknowledged deadline of the re-adopted page; None: there is no page."""
     gone_ms: int | None
-    """Without a page: when its browser was confirmed not to run; None: it may still, until its deadline."""
-    bound_ms: int | None = None
-    """When a browser that nobody can confirm has met its deadline; None: that lies behind us (its host's session
-    lapsed first)."""
+    """Without a page: when its browser was confirmed not to run; None: nobody can say."""
+    may_run_until_ms: int | None = None
+    """The latest deadline of its keeper, when that is on this machine."""
 
 
-def recover(ledger: Ledger, desk: Desk, incarnation: str, found: Found, now: Now) -> Verdict:
-    """`Activated`, every open intent UNKNOWN, and the lease goes on, ends, or is lost; one entry."""
+def recover(ledger: Ledger, desk: Desk, incarnation: str, found: Found, now: Now, *, revoked: bool = False) -> Verdict:
+    """`Activated`, every open intent UNKNOWN, and the lease goes on, ends, or is lost; one entry.
+
+    `revoked`: somebody took the profile to revoke it. The lease is closed, unsealed, whoever had it (contract 26).
+    """
     activated = Activated(host=desk.host, incarnation=incarnation, boot=desk.boot)
     held = ledger.lease
     desk = replace(desk, idle_since_ms=now.ms)
-    if held is None:
-        return Verdict(desk, records=(activated,))
-    records: tuple[AnyRecord, ...] = (activated, *_settle(held))
-    if held.phase == "closed":
-        return Verdict(desk, records=records)
+    records: tuple[AnyRecord, ...] = (activated,) if held is None else (activated, *_settle(held))
     unknown = len(records) > 1
-    if found.bound_ms is not None and held.boot == desk.boot:
-        # It may still run: the profile stays exclusive until its end is confirmed, or its deadline over.
-        return _unconfirmed(ledger, replace(desk, keeper_until_ms=found.bound_ms), records, now)
+    if revoked and ledger.profile is not None and ledger.profile.state not in ("revoked", "deleted"):
+        records = (*records, msgspec.structs.replace(ledger.profile, state="revoked", why=None))
+    if held is None or held.phase == "closed":
+        return Verdict(desk, records=records)
+    if revoked:
+        return Verdict(desk, records=(*records, _lost(held, unknown, found, "revoked")))
     if found.keeper_until_ms is None or held.boot != desk.boot:
+        if found.gone_ms is None and found.may_run_until_ms is not None:
+            return _still_there(held, desk, records, found.may_run_until_ms, now)
         return Verdict(desk, records=(*records, _lost(held, unknown, found)))
     desk = replace(desk, browser="live", keeper_until_ms=found.keeper_until_ms, last_call_ms=now.ms)
     if held.phase == "closing":
@@ -46,6 +51,17 @@ def recover(ledger: Ledger, desk: Desk, incarnation: str, found: Found, now: Now
     if after is None:
         return Verdict(desk, records=records)
     return replace(after, records=(*records, *after.records))
+
+
+def _still_there(held: LeaseState, desk: Desk, records: tuple[AnyRecord, ...], until_ms: int, now: Now) -> Verdict:
+    """A browser that can be neither taken over nor confirmed gone keeps the profile until it is, or its keeper's
+    deadline is over (contract 13)."""
+    if held.phase == "live":
+        reason = "retired" if len(records) > 1 else "lost"
+        closing = LeaseClosing(lease=held.id, reason=reason, seal=False, seal_by_ms=now.ms)
+        records = (*records, closing)
+    desk = replace(desk, browser="gone", keeper_until_ms=until_ms, ending="killing")
+    return Verdict(desk, records=records, effects=(KillBrowser(held.instance),))
 
 
 def _settle(held: LeaseState) -> tuple[AnyRecord, ...]:
@@ -63,17 +79,10 @@ def _settle(held: LeaseState) -> tuple[AnyRecord, ...]:
     )
 
 
-def _unconfirmed(ledger: Ledger, desk: Desk, records: tuple[AnyRecord, ...], now: Now) -> Verdict:
-    assert ledger.lease is not None
-    if ledger.lease.phase == "closing":
-        return Verdict(replace(desk, ending="closing"), records=records, effects=(Again(ClosingLanded()),))
-    reason = "retired" if len(records) > 1 else "lost"
-    closing = ending.begin(ledger, desk, reason, False, now)
-    return replace(closing, records=(*records, *closing.records))
-
-
-def _lost(held: LeaseState, unknown: bool, found: Found) -> LeaseClosed:
-    if held.phase == "closing":
+def _lost(held: LeaseState, unknown: bool, found: Found, because: str | None = None) -> LeaseClosed:
+    if because is not None:
+        reason = because
+    elif held.phase == "closing":
         reason = held.reason or "ended"
     else:
         reason = "retired" if unknown else "lost"

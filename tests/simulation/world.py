@@ -4,16 +4,17 @@ import random
 import traceback
 from collections import Counter
 from dataclasses import dataclass
+from typing import Literal
 
 import pykka
 
 from lessor.actors.process import Process as Actor
 from lessor.check.history import Healed, History, Hit, Ordered, Page, Rest, Sent
 from lessor.limits import Limits
-from tests.simulation.browser import Chances as BrowserChances
-from tests.simulation.browser import Keeper
 from tests.model.stream import Chances as StoreChances
 from tests.model.stream import Store
+from tests.simulation.browser import Chances as BrowserChances
+from tests.simulation.browser import Keeper
 from tests.simulation.clockwork import Scheduler
 from tests.simulation.host import SimulatedHost
 from tests.simulation.nemesis import Nemesis
@@ -23,12 +24,12 @@ from tests.simulation.recorder import Recorder
 from tests.simulation.worker import Job, SimulatedWorker, stop
 
 LIMITS = Limits(
-    horizon_s_max=120,
-    life_s_max=400,
-    tick_s=20,
-    renew_below_s=50,
+    horizon_s_max=60,
+    life_s_max=130,
+    tick_s=15,
+    renew_below_s=30,
     idle_s=10,
-    quarantine_s=20,
+    quarantine_s=45,
 )
 
 
@@ -70,7 +71,11 @@ class World:
         self.seed, self.size, self.limits = seed, size, limits
         self.scheduler = Scheduler(seed)
         self.recorder = Recorder(self.scheduler)
-        self.browser_chances, self.store_chances, self.network_chances = BrowserChances(), StoreChances(), NetworkChances()
+        self.browser_chances, self.store_chances, self.network_chances = (
+            BrowserChances(),
+            StoreChances(),
+            NetworkChances(),
+        )
         self.store = Store(
             random=self.scheduler.random,
             now_s=lambda: self.scheduler.now_s,
@@ -183,12 +188,12 @@ class World:
     def crashes(self, actor: Actor, message: object, when: str) -> bool:
         return self.nemesis.crashes(actor, message, when)
 
-    def page(self, keeper: Keeper, state: str) -> None:
-        assert state in ("up", "gone")
-        profile, up_or_gone = str(keeper.spec.key), "up" if state == "up" else "gone"
-        self.recorder.add(
-            Page(at_ms=self.recorder.at_ms, profile=profile, instance=keeper.instance, state=up_or_gone)  # type: ignore[arg-type]  # one of both
-        )
+    def page(self, keeper: Keeper, state: Literal["up", "overdue", "gone"]) -> None:
+        profile = str(keeper.spec.key)
+        self.recorder.add(Page(at_ms=self.recorder.at_ms, profile=profile, instance=keeper.instance, state=state))
+
+    def counted(self, fault: str) -> None:
+        self.recorder.fault(fault)
 
     def ordered(self, keeper: Keeper, epoch: int, text: str, boot_ms: int) -> None:
         act = self.recorder.acts[text]

@@ -60,6 +60,9 @@ def _with_hits(told: History, hits: tuple[browser.Hit, ...]) -> History:
             if isinstance(record, Intent):
                 opened = record
         merged.append(moment)
+    if opened is not None:  # still under way: its outcome is not on record yet
+        merged += [_hit(hit, opened) for hit in left if hit.instance == instances[opened.lease]]
+        left = [hit for hit in left if hit.instance != instances[opened.lease]]
     strays = [hit for hit in left if hit.instance in instances.values()]
     assert not strays, f"P3, P7: inputs that no intent accounts for: {strays}"
     return merged
