@@ -15,6 +15,7 @@ from lessor.actors.activation import Activated, Activation, NotMine
 from lessor.actors.bridge import Io, Timer
 from lessor.actors.hands import Hands
 from lessor.actors.process import ChildFailed, Process
+from lessor.actors.trace import traced
 from lessor.actors.words import Beat, MayStart, Ports, RenewTick, Rested, Standing, Sweep, WantBrowser
 from lessor.errors import Code, Effect, problem
 from lessor.journal import Ledger, fold
@@ -25,6 +26,7 @@ from lessor.lease.recover import recover
 from lessor.lease.sweep import exception
 from lessor.lease.verdict import (
     Again,
+    Aim,
     Alarm,
     Asked,
     BrowserGone,
@@ -38,6 +40,7 @@ from lessor.lease.verdict import (
     StartFailed,
     TickDue,
     Verdict,
+    Visit,
 )
 from lessor.limits import ms
 from lessor.messages import wire
@@ -81,6 +84,8 @@ class ProfileActor(Process):
         self._agenda: deque[Event] = deque()
         self._slots: dict[int, tuple[Answer, Call]] = {}
         self._slot_next = 1
+        self._begun: dict[int, int] = {}
+        """When the turn of a call came, for its trace."""
         self._busy = True
         """An append, or the activation, is under way: decide nothing."""
         self._resting = False
@@ -102,9 +107,7 @@ class ProfileActor(Process):
         self._activate(None)
 
     def _activate(self, creator: str | None, revoker: str | None = None) -> None:
-        activation = Activation(
-            self.ports, self.key, self._until_ms, creator, self._asker, self._hands.gone, revoker
-        )
+        activation = Activation(self.ports, self.key, self._until_ms, creator, self._asker, self._hands.gone, revoker)
         self._revoking = revoker is not None
         self.perform(activation.run, self._activated)
 
@@ -329,6 +332,8 @@ class ProfileActor(Process):
                 case Release():
                     self._release()
                 case _:
+                    if isinstance(effect, Aim | Visit):
+                        self._begun[effect.slot] = self.ports.clock.now_ms()
                     self._hands.do(effect, self._ledger, self._desk, self._until_ms)
         self._agenda.extendleft(reversed(again))
 
@@ -338,6 +343,8 @@ class ProfileActor(Process):
             if isinstance(kept[1].request, Act):
                 points.reach("answer.before")
             kept[0](say.reply)
+            begun_ms = self._begun.pop(say.slot, None)
+            traced(kept[1], say.reply, begun_ms, self.ports.clock.now_ms(), self._ledger, self._desk)
 
     def _arm(self) -> None:
         """One timer, for the earliest thing due. While an append is pending nothing falls due."""

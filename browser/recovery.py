@@ -27,7 +27,7 @@ PATIENCE_AGAIN_MS_MAX = 1000
 SILENCE_MS_MIN = 1400
 """A page that is silent for less may only be busy: its script is not stopped for that."""
 OWN_MS_MAX = 4000
-"""A reading of a huge page may take this long by itself: a page that gave a sign of life is not taken for hung sooner."""
+"""A reading of a huge page may take this long by itself: after a sign of life nothing is taken for hung sooner."""
 ROOM_MS_MIN = 300
 """With less time than this left, there is nothing to gain from a rung."""
 ANSWER_MS = 50
