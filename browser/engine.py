@@ -302,7 +302,7 @@ class Engine:
             refused = (
                 None
                 if restored is None
-                else await state.restore(connection.context, restored, connection.door, deadline_ms)
+                else await state.restore(connection.context, restored, connection.guard, connection.door, deadline_ms)
             )
             if refused is None and await self._open_egress(spec, keeper, connection):
                 return keeper, connection
