@@ -3,9 +3,11 @@ ARGS ?=
 N ?= 10000
 PYTHON ?= python3
 PY := .venv/bin/python
+# Worlds that `make simulate` runs.
+SEEDS ?= 100
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint coverage bench proof steps-soak browser clean
+.PHONY: help demo test lint coverage bench simulate steps-soak proof browser clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +36,9 @@ bench: .venv/.dev browser ## Measure
 
 steps-soak: .venv/.dev ## N actions, one in ten of them killed: make steps-soak N=10000 (ARGS=--chromium: real browsers)
 	$(PY) -m tests.soak --actions $(N) $(ARGS)
+
+simulate: .venv/.dev ## Simulate SEEDS worlds, check their histories, and see that planted bugs are found
+	$(PY) -m tests.simulation $(SEEDS) --mutants $(ARGS)
 
 proof: lint browser ## Run everything, however long it takes
 	$(PY) -m pytest -m "proof or not proof" $(ARGS)

@@ -4,6 +4,7 @@ One append is in flight at a time. While it is, everything else waits in the age
 chain cannot refuse its own writer; what comes after is decided on the state after it.
 """
 
+import zlib
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from lessor.actors.activation import Activated, Activation, NotMine
 from lessor.actors.bridge import Io, Timer
 from lessor.actors.hands import Hands
 from lessor.actors.process import ChildFailed, Process
-from lessor.actors.words import Beat, Ports, RenewTick, Rested, Sweep
+from lessor.actors.words import Beat, MayStart, Ports, RenewTick, Rested, Standing, Sweep, WantBrowser
 from lessor.errors import Code, Effect, problem
 from lessor.journal import Ledger, fold
 from lessor.lease import decide
@@ -34,9 +35,11 @@ from lessor.lease.verdict import (
     Release,
     RunSeen,
     Say,
+    StartFailed,
     TickDue,
     Verdict,
 )
+from lessor.limits import ms
 from lessor.messages import wire
 from lessor.messages.hashing import digest
 from lessor.messages.ids import ProfileKey
@@ -45,6 +48,9 @@ from lessor.messages.reply import Refused
 from lessor.messages.request import Act, CreateProfile, RevokeProfile
 from lessor.messages.run import RunReading
 from lessor.ports import Answer, Call, Landed, Superseded
+
+SPREAD_PART = 4
+"""Renewals of one tick are spread over this part of it."""
 
 
 class ProfileActor(Process):
@@ -56,7 +62,7 @@ class ProfileActor(Process):
         ports: Ports,
         key: ProfileKey,
         until_ms: int,
-        parent: Callable[[ChildFailed | Rested | Call], None],
+        parent: Callable[[ChildFailed | Rested | Call | WantBrowser | Standing], None],
         asker: str | None = None,
     ) -> None:
         """`asker`: the principal whose question it is started for; a stranger's starts nothing. None: it must live."""
@@ -78,6 +84,7 @@ class ProfileActor(Process):
         self._busy = True
         """An append, or the activation, is under way: decide nothing."""
         self._resting = False
+        self._standing: Standing | None = None
         self._principal: str | None = None
         self._revoking = False
         self._hands = Hands(self, ports, key)
@@ -184,8 +191,12 @@ class ProfileActor(Process):
                 self._renew_tick(message)
             case RunReading():
                 self._take(RunSeen(message))
+            case MayStart(instance=instance, refused=refused):
+                self._hands.may_start(instance, refused)
             case BrowserGone() | Drain():
                 self._take(message)
+            case _RenewDue():
+                self._renew_due(message)
             case _Due():
                 self._timer = self._timer_ms = None
                 self._take(Alarm())
@@ -213,14 +224,43 @@ class ProfileActor(Process):
         if not mine or held is None or held.worker != tick.worker or held.id in tick.excepted:
             tick.answer(None)
             return
-        tick.answer(exception(self._ledger, self._desk, self._now()))
-        self._take(TickDue())
+        now = self._now()
+        tick.answer(exception(self._ledger, self._desk, now))
+        left_ms = held.expires_ms - now.ms
+        if not held.live_at(now.ms) or left_ms > ms(self.ports.limits.renew_below_s):
+            return
+        # Thousands may be due on one tick: those with time left are spread over a part of it, each at its own moment.
+        tick_ms = ms(self.ports.limits.tick_s)
+        part_ms = max(1, tick_ms // SPREAD_PART) if left_ms > 2 * tick_ms else 1
+        self.later(zlib.crc32(held.id.encode()) % part_ms, _RenewDue(held.id, tick.worker))
+
+    def _renew_due(self, due: "_RenewDue") -> None:
+        held = self._ledger.lease
+        if held is not None and (held.id, held.worker) == (due.lease, due.worker):
+            self._take(TickDue())
 
     # -- decide, append, perform
 
     def take(self, event: Event) -> None:
         """An effect is complete; called in a turn of this actor."""
         self._take(event)
+
+    def want_browser(self, instance: str) -> None:
+        self._up(WantBrowser(self.key, self.actor_ref, instance))
+
+    def start_failed(self, event: StartFailed) -> None:
+        self._standing = None  # told anew: the place that was taken for it is free again
+        self._take(event)
+
+    def _tell_standing(self) -> None:
+        held, start = self._ledger.lease, self._desk.start
+        leased = held is not None and held.phase != "closed"
+        live = None if start is not None and start.started is None else leased or start is not None
+        run = held.scope.run if held is not None and leased else start.acquire.run if start is not None else None
+        standing = Standing(self.key, live, run, tuple(place.run for place in self._desk.queue))
+        if standing != self._standing:
+            self._standing = standing
+            self._up(standing)
 
     def _take(self, event: Event) -> None:
         self._agenda.append(event)
@@ -229,6 +269,8 @@ class ProfileActor(Process):
     def _run(self) -> None:
         while self._agenda and not self._busy:
             self._carry_out(decide(self._ledger, self._desk, self._agenda.popleft(), self._now()))
+        if not self._resting:
+            self._tell_standing()
         self._arm()
 
     def _now(self) -> Now:
@@ -384,6 +426,14 @@ def _pass(message: Entry | Own, when: str) -> None:
     if points.hook is not None and isinstance(message, Entry):
         for record in message.records:
             points.reach(f"{record.__struct_config__.tag}.{when}")
+
+
+@dataclass(frozen=True, slots=True)
+class _RenewDue:
+    """A worker's tick meant this lease."""
+
+    lease: str
+    worker: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,8 @@ from lessor.ports import Away
 
 CLOSE_MS_MAX = 1000
 ANSWER_MS = 200
+SHOWS_MS_MAX = 2000
+"""How long a page that has loaded may take to show the text: scripts of its own write it."""
 SHOWS = "wanted => document.body !== null && document.body.innerText.includes(wanted)"
 
 
@@ -41,7 +43,8 @@ async def _look(
     if answer.status >= 400:
         return f"its page answered {answer.status}"
     if health.text is not None:
-        shown = await door.through(page.wait_for_function(SHOWS, arg=health.text, timeout=0), deadline_ms)
+        by_ms = min(deadline_ms, boot_ms() + SHOWS_MS_MAX)
+        shown = await door.through(page.wait_for_function(SHOWS, arg=health.text, timeout=0), by_ms)
         if isinstance(shown, Failed | Away):
             return door.away or "its page does not show the text"
     if health.cookie is not None:

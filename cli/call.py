@@ -83,14 +83,18 @@ def call(
     answer: Answer,
     waiting: str,
     late: Problem | None = None,
+    unwind_s: float = UNWIND_S_MAX,
 ) -> T:
-    """Connect, work, disconnect. A problem ends the program with its exit code; so does the deadline, with `late`."""
+    """Connect, work, disconnect. A problem ends the program with its exit code; so does the deadline, with `late`.
+
+    Work that is cut off has `unwind_s` to put away what it has opened.
+    """
 
     async def connected(deadline: Deadline, progress: Progress) -> T:
         async with where.client() as client:
             return await work(Call(client, deadline, progress))
 
-    return bounded(connected, timeout_s, answer, waiting, late)
+    return bounded(connected, timeout_s, answer, waiting, late, unwind_s)
 
 
 def bounded(
@@ -99,6 +103,7 @@ def bounded(
     answer: Answer,
     waiting: str,
     late: Problem | None = None,
+    unwind_s: float = UNWIND_S_MAX,
 ) -> T:
     """Run a piece of work to its end, its problem, or its deadline."""
     log_to_stderr("warning")
@@ -109,7 +114,7 @@ def bounded(
             f"There was no answer within {timeout_s:g} s: ask again, or allow more with --timeout.",
         )
     try:
-        return asyncio.run(_within(work(deadline, progress), deadline, progress, answer, late))
+        return asyncio.run(_within(work(deadline, progress), deadline, progress, answer, late, unwind_s))
     except LessorError as error:
         progress.end()
         answer.refuse(error.problem)
@@ -121,16 +126,23 @@ def bounded(
         progress.end()
 
 
-async def _within(work: Awaitable[T], deadline: Deadline, progress: Progress, answer: Answer, late: Problem) -> T:
+async def _within(
+    work: Awaitable[T], deadline: Deadline, progress: Progress, answer: Answer, late: Problem, unwind_s: float
+) -> T:
     task = asyncio.ensure_future(work)
     timer = asyncio.get_running_loop().call_later(AFTER_S, progress.show)
     try:
         await asyncio.wait({task}, timeout=deadline.left_s())
+    except asyncio.CancelledError:
+        # Interrupted: it puts its things away while the connections it needs for that still work.
+        task.cancel()
+        await asyncio.wait({task}, timeout=unwind_s)
+        raise
     finally:
         timer.cancel()
         task.cancel()
     if not task.done():
-        await asyncio.wait({task}, timeout=UNWIND_S_MAX)
+        await asyncio.wait({task}, timeout=unwind_s)
     if not task.done():
         progress.end()
         with contextlib.suppress(typer.Exit):

@@ -51,6 +51,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     remembered_max: int = 64
     inflight_max: int = 1024
     browsers_max: int = 32
+    tenant_leases_max: int = 32
+    """Browsers of one tenant on one host."""
+    tenant_queue_max: int = 256
+    """Places in the queues of one tenant's profiles on one host."""
+    tenant_acts_per_s: float = 500.0
+    """Acts of one tenant that one host takes in, on average over a second."""
     warm_max: int = 1
     warm_s: float = 60.0
     restarts_max: int = 5

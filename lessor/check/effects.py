@@ -9,6 +9,7 @@ from lessor.check.history import (
     Dropped,
     Hit,
     Ordered,
+    Page,
     Owned,
     Passed,
     Rest,
@@ -87,7 +88,7 @@ def _clear(record: AnyRecord, cleared: set[Number], commits: dict[str, list[Numb
 
 def p6_truth(view: View) -> Findings:
     """Applied: the input came before. SUCCEEDED: the effect did. NOT_SENT, skipped, refused, or so
-    reconciled: no effect, ever; NOT_SENT and skipped: no input either."""
+    reconciled: no effect, ever; NOT_SENT and skipped: no input either. A page on record as gone is gone."""
     truth = _Truth(view.has_sent)
     for moment in view.moments:
         match moment:
@@ -97,6 +98,8 @@ def p6_truth(view: View) -> Findings:
                 yield from truth.hit(moment)
             case Concluded(effect=Effect.NONE, act=str() as act) if act:
                 yield from truth.concluded(moment)
+            case Page():
+                truth.pages[moment.instance] = moment
             case Wrote(entry=entry):
                 for record in entry.records:
                     yield from truth.wrote(moment, record)
@@ -117,6 +120,9 @@ class _Truth:
     """Numbers that got no input."""
     void: dict[Number, Wrote] = field(default_factory=dict[Number, Wrote])
     """Numbers that had no effect."""
+    pages: dict[str, Page] = field(default_factory=dict[str, Page])
+    instances: dict[str, str] = field(default_factory=dict[str, str])
+    """Lease -> browser."""
     told: dict[str, Concluded] = field(default_factory=dict[str, Concluded])
     """Acts whose programs were told so."""
 
@@ -147,6 +153,12 @@ class _Truth:
 
     def wrote(self, moment: Wrote, record: AnyRecord) -> Findings:
         match record:
+            case LeaseGranted():
+                self.instances[record.lease] = record.instance
+            case LeaseClosed(gone_ms=int()):
+                page = self.pages.get(self.instances.get(record.lease, ""))
+                if page is not None and page.state != "gone":
+                    yield Finding("P6", "a page that is there is recorded as gone", (page, moment))
             case Intent(request_key=str() as key):
                 self.commits[key] = (record.lease, record.sequence)
             case Outcome(outcome=ActOutcome.APPLIED):

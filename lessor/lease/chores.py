@@ -88,7 +88,7 @@ def _refused(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Problem | No
         return problem(Code.MOVED, "The host is stopping: ask again.", retry_after_s=0.5)
     assert ledger.profile is not None
     deleting = isinstance(asked.request, DeleteProfile)
-    if ledger.profile.state == "revoked" and not deleting:
+    if ledger.profile.state == "revoked" and not deleting and not isinstance(asked.request, Rewrap):
         return problem(Code.PROFILE_REVOKED, "The profile is revoked: use another one.")
     if ledger.profile.state != "revoked" and deleting:
         return problem(Code.INVALID_REQUEST, "Only a revoked profile can be deleted: revoke it first.")

@@ -251,6 +251,7 @@ def closed_landed(ledger: Ledger, desk: Desk, now: Now) -> Verdict:
         closers=(),
         retry_ms=None,
         remembered=(),
+        grants_until_ms=(),
         claim_seen=0,
         page_url="",
         keeper_until_ms=0,

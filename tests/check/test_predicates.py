@@ -393,6 +393,14 @@ def told_nothing_happened() -> Story:
     return story
 
 
+def recorded_as_gone() -> Story:
+    story = leased()
+    story.closing(seal=False)
+    closed = LeaseClosed(lease="lease-1", reason="ended", receipt="discarded", gone_ms=story.at_ms)
+    story.write(closed)
+    return story
+
+
 def late_input() -> Story:
     story = leased()
     story.intend()
@@ -627,6 +635,7 @@ def shown_anothers_lease() -> Story:
         ("P6", not_sent_but_hit),
         ("P6", hit_after_verdict),
         ("P6", told_nothing_happened),
+        ("P6", recorded_as_gone),
         ("P7", late_input),
         ("P7", superseded_input_applied),
         ("P8", answer_before_outcome),

@@ -41,6 +41,8 @@ class Nemesis:
             (2, self._worker_partition),
             (3, self._browser_crash),
             (2, self._stale_leader),
+            (0.3, self._revoke),
+            (0.3, self._cancel_run),
         ]
 
     @property
@@ -174,6 +176,23 @@ class Nemesis:
         self._draw.choice(keepers).die()
         return "browser crash"
 
+    # -- operators
+
+    def _revoke(self) -> str | None:
+        """Late: what follows on that profile is only refused."""
+        worker = self._draw.choice(self._world.workers)
+        if not worker.is_up or self._world.scheduler.now_s < 0.6 * self._world.size.chaos_s:
+            return None
+        worker.revoke("shop-0")
+        return "revoke"
+
+    def _cancel_run(self) -> str | None:
+        worker = self._draw.choice(self._world.workers)
+        if not worker.is_up:
+            return None
+        worker.cancel_run(self._draw.choice(self._world.jobs).run)
+        return "run cancelled"
+
     # -- actors
 
     def _crash_owner(self) -> None:
@@ -224,9 +243,9 @@ STEPS = {
     "dispatching": 2,
     "settling": 4,
     "closing": 2,
-    "looking": 4,
+    "looking": 8,
     "sealing": 2,
-    "killing": 1,
+    "killing": 4,
     "idle": 1,
     "any": 1,
 }

@@ -135,6 +135,7 @@ class Gateway:
             case ToProfile(caller, key, verb, epoch):
                 request = wire.decode(body, VERBS[verb])
                 if isinstance(request, Act):
+                    recorder.latest = request
                     recorder.acts.setdefault(getattr(request.action, "text", ""), request)
                 slot = recorder.slot()
                 self._open.add(slot)

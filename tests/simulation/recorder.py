@@ -23,6 +23,7 @@ class Recorder:
         self.broken: list[str] = []
         self.acts: dict[str, Act] = {}
         """By the text that an act types: which request it came with."""
+        self.latest: Act | None = None
         self._slots = 0
 
     @property

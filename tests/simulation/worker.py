@@ -33,7 +33,17 @@ from lessor.messages.reply import (
     RunTold,
     StepState,
 )
-from lessor.messages.request import AskOutcome, AskStatus, CreateProfile, Reconcile, Renew
+from lessor.messages.request import (
+    AskOutcome,
+    AskStatus,
+    Cancel,
+    CancelRun,
+    CreateProfile,
+    Reconcile,
+    Renew,
+    Request,
+    RevokeProfile,
+)
 from lessor.messages.run import RunStatus
 from lessor.trust import Heard
 from tests.model.stream import Line
@@ -137,6 +147,21 @@ class SimulatedWorker:
             if job.worker is process:
                 job.worker = None
 
+    # -- what an operator does from here
+
+    def revoke(self, profile: str) -> None:
+        request = RevokeProfile(id=self.world.fresh())
+        self._order(self.talk.to.profile(profile, "revoke"), request)
+
+    def cancel_run(self, run: str) -> None:
+        self._order(self.talk.to.run(run, "cancel"), CancelRun(id=self.world.fresh()))
+
+    def _order(self, subject: str, request: Request[Any]) -> None:
+        def ask() -> None:
+            self.loop.create_task(self.talk.line.ask(subject, request, 5))
+
+        self.loop.call_soon_threadsafe(ask)
+
     # -- for scripts
 
     def bid(self, message: object) -> None:
@@ -199,7 +224,7 @@ class Script:
     def _mind(self, told: Problem) -> None:
         if told.code in (Code.RUN_FENCED, Code.LEASE_FENCED):
             raise Fenced
-        if told.code is Code.RUN_ENDED:
+        if told.code in (Code.RUN_ENDED, Code.PROFILE_REVOKED):
             self.job.finished = True
         if told.code.class_.drops_lease or told.code in (Code.BROWSER_GONE, Code.BROKER_UNAVAILABLE, Code.MOVED):
             self._view = None
@@ -245,7 +270,9 @@ class Script:
             await self._renew()
         elif draw < 0.92:
             await self._stranger()
-        elif draw < 0.95:
+        elif draw < 0.93:
+            await self._act_and_cancel()
+        elif draw < 0.96:
             self._view = None
             await self._tell(lambda answer: End(self.job.profile, self._draw.random() < 0.3, 20, answer), 25)
         else:
@@ -353,6 +380,18 @@ class Script:
             await self._ask("outcome", request, 5.5)
             # The actor learns of the number that was used up with its next reattach.
             await self._acquire()
+
+    async def _act_and_cancel(self) -> None:
+        """Stop waiting for an act under way: it settles all the same."""
+        acting = asyncio.ensure_future(self._act(None))
+        await self._pause(0.003, 0.06)
+        act = self.world.recorder.latest
+        if act is not None and self._view is not None:
+            view = self._view
+            request = Cancel(id=self.world.fresh(), lease=view.lease, claim=view.claim, request=act.id)
+            await self._talk.line.ask(f"{view.route}.cancel", request, 5)
+        await asyncio.wait({acting})
+        acting.result()
 
     async def _renew(self) -> None:
         if self._view is not None:
