@@ -36,6 +36,10 @@ class NotMine:
 
     problem: Problem
     host: str | None = None
+    principal: str | None = None
+    """Whose profile it is, where that is known: nobody else hears of the problem."""
+    strange: bool = False
+    """It was not tried, since only a stranger asked."""
 
 
 class Activation:
@@ -47,11 +51,12 @@ class Activation:
         key: ProfileKey,
         until_ms: int,
         creator: str | None,
+        asker: str | None,
         on_gone: Callable[[str], None],
         revoker: str | None = None,
     ) -> None:
         self._ports, self._key, self._until_ms = ports, key, until_ms
-        self._creator, self._on_gone, self._revoker = creator, on_gone, revoker
+        self._creator, self._asker, self._on_gone, self._revoker = creator, asker, on_gone, revoker
 
     async def run(self) -> Activated | NotMine:
         """Bounded by the journal's own bounds; a lost race for `own` is tried again, a few times."""
@@ -105,6 +110,8 @@ class Activation:
             if self._creator is not None:
                 return None
             return NotMine(no_profile(self._key.profile))
+        if self._is_strange(own):
+            return NotMine(no_profile(self._key.profile), principal=own.principal, strange=True)
         if own.state == "deleted" and self._creator is not None:
             return NotMine(problem(Code.FORBIDDEN, "This name is taken: choose another one."))
         if own.state == "deleted" or (self._revoker is not None and own.principal != self._revoker):
@@ -118,14 +125,21 @@ class Activation:
                     Code.PROFILE_QUARANTINED,
                     "The profile's owner kept crashing and rests now: see the host's log, then ask again.",
                     retry_after_s=left_s,
-                )
+                ),
+                principal=own.principal,
             )
         if own.state == "active" and own.host != self._ports.host:
             other = await self._ports.hosts.alive(own.host)
             if other is not None:
                 moved = problem(Code.MOVED, f"Host {own.host!r} owns the profile: ask again.")
-                return NotMine(moved, own.host)
+                return NotMine(moved, own.host, own.principal)
         return None
+
+    def _is_strange(self, own: Own) -> bool:
+        """A stranger's question moves nothing, not even a profile that nobody owns; a page left here is found again."""
+        if self._asker is None or own.principal in (None, self._asker):
+            return False
+        return own.state != "active" or own.host != self._ports.host
 
     async def _find(self, ledger: Ledger) -> tuple[Session | None, Found]:
         held = ledger.lease

@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
+from lessor import points
+from lessor.actors.runs import write_run
 from lessor.actors.stored import Stored, check_by_ms
 from lessor.actors.words import Ports
 from lessor.errors import Code, Problem, problem
@@ -12,6 +14,8 @@ from lessor.journal import Ledger
 from lessor.lease.verdict import (
     Aim,
     Aimed,
+    ApprovalAsked,
+    AskApproval,
     BrowserGone,
     CancelRead,
     Desk,
@@ -20,11 +24,13 @@ from lessor.lease.verdict import (
     Effect,
     Event,
     Extended,
+    GrantRead,
     KillBrowser,
     Killed,
     Look,
     Looked,
     ReadDone,
+    ReadGrant,
     ReadRuns,
     RemoveObjects,
     Reseal,
@@ -45,6 +51,7 @@ from lessor.messages.ids import ProfileKey, RunKey
 from lessor.messages.request import Navigate
 from lessor.messages.run import RunReading
 from lessor.ports import BrokerAway, BrowserSpec, Session
+from lessor.runs import ask_approval, pending
 
 T = TypeVar("T")
 
@@ -56,6 +63,8 @@ class Owner(Protocol):
     def perform(self, work: Callable[[], Awaitable[T]], then: Callable[[T], None]) -> None: ...
     def take(self, event: Event) -> None: ...
     def superseded(self) -> None: ...
+    def want_browser(self, instance: str) -> None: ...
+    def start_failed(self, event: StartFailed) -> None: ...
 
 
 class Hands:
@@ -64,6 +73,8 @@ class Hands:
     def __init__(self, actor: Owner, ports: Ports, key: ProfileKey) -> None:
         self._actor, self._ports, self._key = actor, ports, key
         self.session: Session | None = None
+        self._starts: dict[str, Callable[[], None]] = {}
+        """Starts that wait for the host's word, by instance."""
         self._over = False
         """The owner is gone: nobody takes a browser in any more."""
 
@@ -77,6 +88,10 @@ class Hands:
                 self._actor.perform(lambda: self._read_runs(effect), self._actor.take)
             case StartBrowser():
                 self._start(effect, ledger, desk, until_ms)
+            case ReadGrant(slot=slot, run=run):
+                self._actor.perform(lambda: self._read_grant(slot, run), self._actor.take)
+            case AskApproval():
+                self._actor.perform(lambda: self._ask_approval(effect), self._actor.take)
             case Aim() | Dispatch() | Visit():
                 self._page(effect)
             case CancelRead():
@@ -107,6 +122,17 @@ class Hands:
             return RunsRead(order.asked, mine, None)
         holder = await self._ports.runs.read(RunKey(self._key.tenant, order.holder))
         return RunsRead(order.asked, mine, holder)
+
+    async def _read_grant(self, slot: int, run: str) -> GrantRead:
+        return GrantRead(slot, await self._ports.runs.read(RunKey(self._key.tenant, run)))
+
+    async def _ask_approval(self, order: AskApproval) -> ApprovalAsked:
+        key = RunKey(self._key.tenant, order.run)
+        told = await write_run(self._ports, key, ask_approval(order.run, order.claim, order.question))
+        if isinstance(told, Problem):
+            return ApprovalAsked(order.slot, told)
+        assert told.record is not None
+        return ApprovalAsked(order.slot, pending(told.record, order.question))
 
     def read_holder(self, run: str) -> None:
         """A sweep's look at the run that holds the lease. What cannot be read closes nothing (contract 16)."""
@@ -157,13 +183,24 @@ class Hands:
 
         def started(result: Session | Problem) -> None:
             if isinstance(result, Problem):
-                self._actor.take(StartFailed(order.instance, result))
+                self._actor.start_failed(StartFailed(order.instance, result))
                 return
             self.session = result
             generation = current.number if current is not None else 0
             self._actor.take(Started(order.instance, result.target, generation, until_ms))
 
-        self._actor.perform(start, started)
+        self._starts[order.instance] = lambda: self._actor.perform(start, started)
+        self._actor.want_browser(order.instance)
+
+    def may_start(self, instance: str, refused: Problem | None) -> None:
+        """The host has room, or not (contract 2)."""
+        start = self._starts.pop(instance, None)
+        if start is None:
+            return
+        if refused is not None:
+            self._actor.start_failed(StartFailed(instance, refused))
+        else:
+            start()
 
     def _page(self, effect: Aim | Dispatch | Visit) -> None:
         self._actor.perform(lambda: self._touch(effect), self._actor.take)
@@ -174,13 +211,19 @@ class Hands:
             case Aim(slot=slot, act=act, until_ms=until_ms):
                 if session is None:
                     return Aimed(slot, Away.GONE)
-                return Aimed(slot, await session.aim(act.tab, act.revision, act.action, act.match, until_ms))
+                points.reach("aim.before")
+                aimed = await session.aim(act.tab, act.revision, act.action, act.match, until_ms)
+                points.reach("aim.after")
+                return Aimed(slot, aimed)
             case Dispatch(slot=slot, act=act, target=target, until_ms=until_ms):
                 # The intent is on disk: a browser that left before the input went out is still UNKNOWN to a
                 # successor, so it is UNKNOWN here.
                 if session is None:
                     return DispatchDone(slot, Away.GONE)
-                return DispatchDone(slot, await session.dispatch(act.tab, act.action, target, until_ms))
+                points.reach("dispatch.before")
+                sent = await session.dispatch(act.tab, act.action, target, until_ms)
+                points.reach("dispatch.after")
+                return DispatchDone(slot, sent)
             case Visit(slot=slot, op=op, until_ms=until_ms):
                 if session is None:
                     return ReadDone(slot, Away.GONE)

@@ -5,10 +5,10 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
@@ -89,20 +89,32 @@ def call(
 
     Work that is cut off has `unwind_s` to put away what it has opened.
     """
-    log_to_stderr("warning")
-    deadline, progress = Deadline(timeout_s), Progress(waiting)
 
-    async def connected() -> T:
+    async def connected(deadline: Deadline, progress: Progress) -> T:
         async with where.client() as client:
             return await work(Call(client, deadline, progress))
 
+    return bounded(connected, timeout_s, answer, waiting, late, unwind_s)
+
+
+def bounded(
+    work: Callable[[Deadline, Progress], Coroutine[Any, Any, T]],
+    timeout_s: float,
+    answer: Answer,
+    waiting: str,
+    late: Problem | None = None,
+    unwind_s: float = UNWIND_S_MAX,
+) -> T:
+    """Run a piece of work to its end, its problem, or its deadline."""
+    log_to_stderr("warning")
+    deadline, progress = Deadline(timeout_s), Progress(waiting)
     if late is None:
         late = problem(
             Code.BROKER_UNAVAILABLE,
             f"There was no answer within {timeout_s:g} s: ask again, or allow more with --timeout.",
         )
     try:
-        return asyncio.run(_within(connected(), deadline, progress, answer, late, unwind_s))
+        return asyncio.run(_within(work(deadline, progress), deadline, progress, answer, late, unwind_s))
     except LessorError as error:
         progress.end()
         answer.refuse(error.problem)

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from lessor.messages.reply import ProfileTold
 
 
-def create(  # noqa: PLR0913, PLR0917 -- an option each
+def create(  # noqa: PLR0913 -- an option each
     name: Profile,
+    *,
     origin: Annotated[list[str], typer.Option("--origin", help="An origin that its pages may have; 1 to 64.")],
     settle_s: Annotated[
         float, typer.Option("--settle-s", min=0, max=3600, help="How long a try may still take effect after its page.")
@@ -25,6 +26,10 @@ def create(  # noqa: PLR0913, PLR0917 -- an option each
     idempotent: Annotated[
         bool, typer.Option("--idempotent", help="The target itself refuses a second use of a request key.")
     ] = False,
+    approve: Annotated[
+        list[str] | None,
+        typer.Option("--approve", help="A kind of act that needs a yes: click, type … or commit.", show_default=False),
+    ] = None,
     health_url: Annotated[
         str | None, typer.Option("--health-url", help="A page that only a logged-in browser is shown.")
     ] = None,
@@ -50,6 +55,7 @@ def create(  # noqa: PLR0913, PLR0917 -- an option each
             settle_s=settle_s,
             strict=strict,
             idempotent_target=idempotent,
+            approve=approve or (),
             health=health,
             timeout_s=at.deadline.left_s(reserve_s=0.2),
         )
@@ -183,6 +189,7 @@ def _tell(answer: Answer, told: "ProfileTold") -> None:
                 ("settle_s", f"{told.settle_s:g}"),
                 ("strict", "yes" if told.strict else "no"),
                 ("idempotent", "yes" if told.idempotent_target else "no"),
+                ("needs a yes", " ".join(told.approve)),
                 ("leased by", told.leased_by),
                 ("health check", _health(told)),
                 ("found", told.why),

@@ -16,7 +16,7 @@ from lessor.messages.health import HealthCheck
 from lessor.messages.ids import Caller, ProfileKey, RunKey
 from lessor.messages.record import Entry, HostSession, Own
 from lessor.messages.reply import AnyReply, Reply
-from lessor.messages.request import ListProfiles, ProfileRequest, RenewAll, Request, RunRequest
+from lessor.messages.request import ListProfiles, ListRuns, ProfileRequest, RenewAll, Request, RunRequest
 from lessor.messages.run import RunReading, RunRecord
 
 __all__ = ["Away", "NotSent", "Sent", "Target"]  # what page operations find, for whoever implements them
@@ -115,6 +115,10 @@ class Runs(Protocol):
 
     async def write(self, key: RunKey, record: RunRecord, revision: int) -> int | Problem | None:
         """The new revision; None when somebody else wrote first."""
+        ...
+
+    async def of_tenant(self, tenant: str) -> tuple[RunReading, ...]:
+        """All runs of a tenant, the newest change first. For people: nothing rests on it. Raises BrokerAway."""
         ...
 
 
@@ -260,10 +264,10 @@ class RunCall:
 
 @dataclass(frozen=True, slots=True)
 class HostCall:
-    """Asked of this host itself: a worker's tick, or a list of the caller's profiles."""
+    """Asked of this host itself: a worker's tick, or a list of the caller's profiles or runs."""
 
     caller: Caller
-    request: RenewAll | ListProfiles
+    request: RenewAll | ListProfiles | ListRuns
     arrived_ms: int
     answer: Answer
 
@@ -300,3 +304,4 @@ class Addresses(Protocol):
     def run(self, run: str, verb: str) -> str: ...
     def renew(self, host: str) -> str: ...
     def listing(self) -> str: ...
+    def runs(self) -> str: ...

@@ -51,6 +51,7 @@ class ProfileChanged(Record, frozen=True, kw_only=True, tag="profile_changed"):
     health: HealthCheck | None = None
     why: str | None = None
     """What the last health check found, where the state is not `ready`."""
+    approve: tuple[str, ...] = ()
 
 
 class LeaseGranted(Record, frozen=True, kw_only=True, tag="lease_granted"):
@@ -105,6 +106,8 @@ class Intent(Record, frozen=True, kw_only=True, tag="intent"):
     step: str | None = None
     request_key: str | None = None
     policy: int = 1
+    approval: str | None = None
+    """The approval that it rests on, when one was needed."""
 
 
 class Dispatched(Record, frozen=True, kw_only=True, tag="dispatched"):

@@ -177,6 +177,8 @@ class ProfileTold(Reply, frozen=True, kw_only=True, tag="profile"):
     health: HealthCheck | None = None
     why: str | None = None
     """What the last health check found, where the state is not `ready`."""
+    approve: tuple[str, ...] = ()
+    """Kinds of act that need an approval."""
 
 
 class GenerationView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -211,12 +213,21 @@ class CeremonyTold(Reply, frozen=True, kw_only=True, tag="ceremony"):
 
 class Listed(Reply, frozen=True, kw_only=True, tag="listed"):
     profiles: tuple[str, ...]
+    active: tuple[str, ...] = ()
+    """Those that a host owns just now: only they can be leased."""
 
 
 class RunTold(Reply, frozen=True, kw_only=True, tag="run"):
     run: str
     revision: int
     record: RunRecord
+
+
+class RunsListed(Reply, frozen=True, kw_only=True, tag="runs_listed"):
+    """The newest change first. Approvals and grants are in `show`'s answer."""
+
+    runs: tuple[RunTold, ...]
+    more: bool = False
 
 
 class RenewalException(msgspec.Struct, frozen=True, kw_only=True):
@@ -248,5 +259,6 @@ AnyReply = (
     | CeremonyTold
     | Listed
     | RunTold
+    | RunsListed
     | RenewedAll
 )

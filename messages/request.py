@@ -40,12 +40,13 @@ from lessor.messages.reply import (
     Renewed,
     RenewedAll,
     Reply,
+    RunsListed,
     RunTold,
     StatusTold,
     StepsTold,
     StepTold,
 )
-from lessor.messages.run import RunStatus
+from lessor.messages.run import Constraint, Question, RunStatus
 from lessor.messages.step import Described, Desired
 
 R_co = TypeVar("R_co", bound=Reply, covariant=True)
@@ -122,6 +123,8 @@ class Act(PageRequest[Acted], frozen=True, kw_only=True):
     action: AnyAction
     match: Match = "target"
     step: Commit | None = None
+    constraint: Constraint | None = None
+    """A grant of the run's record that covers this act instead of an approval (contract 20)."""
 
 
 class AskOutcome(Request[OutcomeTold], frozen=True, kw_only=True):
@@ -201,6 +204,8 @@ class CreateProfile(Request[ProfileTold], frozen=True, kw_only=True):
     """The target refuses a second use of a request key itself: lifts the waits on a look-up's `not_sent`."""
     strict: bool = False
     health: HealthCheck | None = None
+    approve: Annotated[tuple[Name, ...], msgspec.Meta(max_length=16)] = ()
+    """Kinds of act that need an approval: what `action.do` says, or `commit` for every commit of a step."""
 
 
 class ShowProfile(Request[ProfileTold], frozen=True, kw_only=True):
@@ -268,6 +273,8 @@ class TakeRun(Request[RunTold], frozen=True, kw_only=True):
     attempt: Attempt = 1
     deadline: Moment | None = None
     """Required when the run has no record yet."""
+    parent: Name | None = None
+    """The run that waits for this one."""
 
 
 class ReportRun(Request[RunTold], frozen=True, kw_only=True):
@@ -275,6 +282,31 @@ class ReportRun(Request[RunTold], frozen=True, kw_only=True):
 
     claim: Claim
     status: RunStatus
+    question: Question | None = None
+    """What the owner is asked when the run parks."""
+
+
+class AnswerRun(Request[RunTold], frozen=True, kw_only=True):
+    """The owner's answer to an approval of the run; needs no claim (contract 20). Safe to repeat."""
+
+    approval: Id | None = None
+    """None: the only one that is pending."""
+    by: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] | None = None
+
+
+class ApproveRun(AnswerRun, frozen=True, kw_only=True):
+    """Yes: the run is queued to go on with the same page and reference."""
+
+
+class RejectRun(AnswerRun, frozen=True, kw_only=True):
+    """No: nothing was sent and nothing will be."""
+
+
+class GrantRun(Request[RunTold], frozen=True, kw_only=True):
+    """Allow acts in advance, or with `withdraw` no longer; needs no claim. Acts name the constraint they rest on."""
+
+    constraint: Constraint
+    withdraw: bool = False
 
 
 class CancelRun(Request[RunTold], frozen=True, kw_only=True):
@@ -283,6 +315,13 @@ class CancelRun(Request[RunTold], frozen=True, kw_only=True):
 
 class ShowRun(Request[RunTold], frozen=True, kw_only=True):
     """Read the run's record."""
+
+
+class ListRuns(Request[RunsListed], frozen=True, kw_only=True):
+    """The caller's runs: the latest `limit`, or only those that have not ended."""
+
+    open_only: bool = False
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 200
 
 
 class RenewAll(Request[RenewedAll], frozen=True, kw_only=True):
@@ -317,7 +356,7 @@ ProfileRequest = (
     | Ceremony
     | Rewrap
 )
-RunRequest = TakeRun | ReportRun | CancelRun | ShowRun
+RunRequest = TakeRun | ReportRun | ApproveRun | RejectRun | GrantRun | CancelRun | ShowRun
 
 VERBS: dict[str, type[ProfileRequest]] = {
     "acquire": Acquire,
@@ -349,6 +388,11 @@ VERBS: dict[str, type[ProfileRequest]] = {
 RUN_VERBS: dict[str, type[RunRequest]] = {
     "take": TakeRun,
     "report": ReportRun,
+    "approve": ApproveRun,
+    "reject": RejectRun,
+    "grant": GrantRun,
     "cancel": CancelRun,
     "show": ShowRun,
 }
+
+LIST_VERBS: dict[str, type[ListProfiles | ListRuns]] = {"list": ListProfiles, "runs": ListRuns}

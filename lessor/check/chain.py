@@ -156,9 +156,9 @@ def p11_reattach(view: View) -> Findings:
                 if isinstance(request, Close):
                     scan.closes.add((request.lease, request.claim))
                 reply = getattr(moment, "reply", None)
-                if isinstance(reply, Granted) and reply.lease is not None:
-                    if (reply.lease.lease, reply.lease.claim) not in scan.attached:
-                        yield Finding("P11", "a grant that is not on record", (moment,))
+                seen = reply.lease if isinstance(reply, Granted) else None
+                if seen is not None and (seen.lease, seen.claim) not in scan.attached:
+                    yield Finding("P11", "a grant that is not on record", (moment,))
 
 
 class _Leases:
@@ -231,7 +231,7 @@ class _Leases:
         if run is None:
             return revision == 0
         newer = run.record.attempt > self.held.scope.attempt
-        return newer if closing.reason == "fenced" else newer or not run.record.status.needs_page
+        return newer if closing.reason == "fenced" else newer or not run.record.needs_page
 
 
 def p12_renewal(view: View) -> Findings:
@@ -357,9 +357,9 @@ def p16_teardown(view: View) -> Findings:
             due_ms = None
         match moment:
             case RunWritten(run=run, record=record):
-                needs[run.split("/", 1)[1]] = record.status.needs_page
+                needs[run.split("/", 1)[1]] = record.needs_page
                 if held is not None and run.split("/", 1)[1] == held.scope.run:
-                    due_ms = None if record.status.needs_page else max(moment.at_ms, earliest_ms) + ticks_ms
+                    due_ms = None if record.needs_page else max(moment.at_ms, earliest_ms) + ticks_ms
             case Wrote(entry=entry):
                 for written in entry.records:
                     if isinstance(written, LeaseGranted):

@@ -14,6 +14,7 @@ from lessor.lease import (
     acquire,
     acting,
     alarm,
+    approval,
     chores,
     control,
     declaring,
@@ -27,6 +28,7 @@ from lessor.lease import (
 from lessor.lease.verdict import (
     Aimed,
     Alarm,
+    ApprovalAsked,
     Asked,
     BrowserGone,
     ChoreLanded,
@@ -39,6 +41,7 @@ from lessor.lease.verdict import (
     Event,
     Extended,
     GrantLanded,
+    GrantRead,
     IntentLanded,
     Killed,
     Looked,
@@ -81,7 +84,7 @@ from lessor.messages.request import (
 )
 
 
-def decide(ledger: Ledger, desk: Desk, event: Event, now: Now) -> Verdict:
+def decide(ledger: Ledger, desk: Desk, event: Event, now: Now) -> Verdict:  # noqa: C901 -- a row per event
     """What follows from one message. Every branch of the lease contract hangs below this table."""
     match event:
         case Asked():
@@ -98,6 +101,10 @@ def decide(ledger: Ledger, desk: Desk, event: Event, now: Now) -> Verdict:
             return starting.grant_landed(ledger, desk, now)
         case Aimed():
             return acting.aimed(ledger, desk, event, now)
+        case GrantRead():
+            return acting.grant_read(ledger, desk, event, now)
+        case ApprovalAsked():
+            return approval.asked(ledger, desk, event, now)
         case IntentLanded():
             return acting.intent_landed(ledger, desk, event, now)
         case DispatchDone():

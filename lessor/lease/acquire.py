@@ -244,7 +244,7 @@ def _gives_way(desk: Desk, held: LeaseState, holder: RunReading) -> bool:
     record = holder.record
     if holder.read_ms <= desk.last_call_ms:
         return False
-    if record is None or not record.status.needs_page:
+    if record is None or not record.needs_page:
         return True
     return record.attempt > held.scope.attempt
 

@@ -6,7 +6,7 @@ egress confirmed gone -> `LeaseClosed`. Until then the profile stays exclusive (
 
 from dataclasses import replace
 
-from lessor import steps
+from lessor import redact, steps
 from lessor.errors import Code, problem
 from lessor.journal import LeaseState, Ledger
 from lessor.lease import chores, queue
@@ -155,8 +155,8 @@ def looked(ledger: Ledger, desk: Desk, event: Looked, now: Now) -> Verdict:
     page = event.page
     evidence = Evidence(
         lease=held.id,
-        url=page.url.split("?", 1)[0][:1024],
-        title=page.title[:256],
+        url=redact.address(page.url),
+        title=redact.words(page.title)[:256],
         text_sha256=text_hash(page.text),
     )
     found = steps.shown(ledger, steps.awaiting(ledger, held, StepState.UNKNOWN, StepState.DISPATCHED), page)
@@ -251,6 +251,7 @@ def closed_landed(ledger: Ledger, desk: Desk, now: Now) -> Verdict:
         closers=(),
         retry_ms=None,
         remembered=(),
+        grants_until_ms=(),
         claim_seen=0,
         page_url="",
         keeper_until_ms=0,

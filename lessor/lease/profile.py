@@ -10,6 +10,7 @@ from lessor.journal import Ledger
 from lessor.lease import ending, starting
 from lessor.lease.admit import known
 from lessor.lease.answers import refuse, say, told_profile
+from lessor.lease.approval import KINDS
 from lessor.lease.verdict import Asked, Desk, Now, Say, Verdict
 from lessor.messages.record import ProfileChanged
 from lessor.messages.request import CreateProfile
@@ -23,12 +24,18 @@ def create(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
     if profile is not None and profile.principal != asked.caller.principal:
         taken = problem(Code.FORBIDDEN, "This name is taken: choose another one.")
         return refuse(ledger, desk, asked, taken, now)
+    unknown = sorted(set(wanted.approve) - KINDS)
+    if unknown:
+        known_kinds = ", ".join(sorted(KINDS))
+        mistaken = f"There are no acts of kind {', '.join(unknown)}: an approval may be asked for {known_kinds}."
+        return refuse(ledger, desk, asked, problem(Code.INVALID_REQUEST, mistaken), now)
     changed = ProfileChanged(
         principal=asked.caller.principal,
         origins=wanted.origins,
         settle_s=wanted.settle_s,
         idempotent_target=wanted.idempotent_target,
         strict=wanted.strict,
+        approve=wanted.approve,
         state=profile.state if profile is not None else "ready",
         health=wanted.health,
         why=profile.why if profile is not None else None,

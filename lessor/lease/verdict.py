@@ -17,10 +17,10 @@ from lessor.messages.ids import Caller
 from lessor.messages.record import AnyRecord
 from lessor.messages.reply import Reply
 from lessor.messages.request import Acquire, Act, Navigate, Observe, ProfileRequest
-from lessor.messages.run import RunReading, RunRecord
+from lessor.messages.run import Approval, Constraint, RunReading, RunRecord
 
 PageOp = Act | Navigate | Observe
-Phase = Literal["aiming", "intending", "dispatching", "settling", "reading"]
+Phase = Literal["aiming", "granting", "intending", "dispatching", "settling", "reading"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,9 @@ class Operation:
     answered: bool = False
     """The caller's deadline came first: it was told `pending`, the operation is still awaited (contract 10)."""
     dispatch_recorded: bool = False
+    granted_until_ms: int | None = None
+    """When the approval or the grant that it rests on ends."""
+    approval: str | None = None
 
     @property
     def slots(self) -> tuple[int, ...]:
@@ -149,6 +152,8 @@ class Desk:
     remembered: tuple[Remembered, ...] = ()
     last_call_ms: int = 0
     """When the lease last admitted a call: a reading of its run older than that is stale (contract 17)."""
+    grants_until_ms: tuple[tuple[Constraint, int], ...] = ()
+    """Ends of the grants that acts of this lease rested on, put on this clock once."""
     idle_since_ms: int = 0
     draining: bool = False
     """The host is stopping: the lease is sealed and closed, nothing new is granted (contract 24)."""
@@ -200,6 +205,22 @@ class GrantLanded:
 class Aimed:
     slot: int
     result: Target | Problem | Away
+
+
+@dataclass(frozen=True, slots=True)
+class GrantRead:
+    """Answer to `ReadGrant`."""
+
+    slot: int
+    reading: RunReading | Problem
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalAsked:
+    """Answer to `AskApproval`."""
+
+    slot: int
+    result: Approval | Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +336,8 @@ Event = (
     | StartFailed
     | GrantLanded
     | Aimed
+    | GrantRead
+    | ApprovalAsked
     | IntentLanded
     | DispatchDone
     | ReadDone
@@ -359,6 +382,24 @@ class Aim:
     slot: int
     act: Act
     until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadGrant:
+    """Read the run's record: what its owner has approved or granted."""
+
+    slot: int
+    run: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskApproval:
+    """Park the run on this question, if that claim still holds it."""
+
+    slot: int
+    run: str
+    claim: int
+    question: Approval
 
 
 @dataclass(frozen=True, slots=True)
@@ -453,6 +494,8 @@ Effect = (
     ReadRuns
     | StartBrowser
     | Aim
+    | ReadGrant
+    | AskApproval
     | Dispatch
     | Visit
     | CancelRead

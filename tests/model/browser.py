@@ -228,7 +228,7 @@ class ModelSession:
             return Away.SILENT
         if self._browser.aims:
             return self._browser.aims.pop(0)
-        return self._away() or Target("button Go", "f" * 16, changed=False, token=None)
+        return self._away() or Target("button Go", "f" * 16, changed=False, token=None, url=self._keeper.url)
 
     async def dispatch(self, tab: str, action: AnyAction, target: Target, deadline_ms: int) -> Sent | NotSent | Away:
         if not await self._until("dispatch", deadline_ms):

@@ -432,7 +432,7 @@ class _Why:
                     return False
                 run = self.runs.record(revision)
                 newer = run is not None and run.attempt > self.held.scope.attempt
-                return newer if closing.reason == "fenced" else run is None or newer or not run.status.needs_page
+                return newer if closing.reason == "fenced" else run is None or newer or not run.needs_page
             case _:
                 return False
 
@@ -549,7 +549,7 @@ def p16_teardown(history: History, now_ms: int, ticks_ms: int) -> Findings:
             yield f"P16: {held} was not closed by {due_ms}"
             due_ms = None
         if isinstance(moment, RunWritten):
-            needs[moment.run] = moment.record is not None and moment.record.status.needs_page
+            needs[moment.run] = moment.record is not None and moment.record.needs_page
             if held is not None and moment.run == held.scope.run:
                 due_ms = None if needs[moment.run] else due_ms or moment.at_ms + ticks_ms
         elif isinstance(moment, Wrote):

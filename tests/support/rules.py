@@ -20,6 +20,8 @@ from lessor.lease.verdict import (
     Aim,
     Aimed,
     Alarm,
+    ApprovalAsked,
+    AskApproval,
     Asked,
     BrowserGone,
     CancelRead,
@@ -29,12 +31,14 @@ from lessor.lease.verdict import (
     DispatchDone,
     Effect,
     Event,
+    GrantRead,
     KillBrowser,
     Killed,
     Look,
     Looked,
     Now,
     ReadDone,
+    ReadGrant,
     ReadRuns,
     Release,
     RemoveObjects,
@@ -69,8 +73,10 @@ from lessor.messages.request import (
     Reconcile,
     Renew,
     RevokeProfile,
+    RunRequest,
 )
-from lessor.messages.run import RunReading, RunRecord, RunStatus
+from lessor.messages.run import Approval, RunReading, RunRecord, RunStatus
+from lessor.runs import ask_approval, decide_run, pending
 from tests.support.history import Came, History, Hit, Moment, Ordered, RunWritten, Swept, Told, Wrote
 
 E = TypeVar("E", bound=Effect)
@@ -84,7 +90,7 @@ ME = Caller("acme", "alice")
 RINGS_MAX = 200
 PAGE = Observation(url="https://shop.test/pay?token=s", title="Pay", revision="v1", text="12 EUR")
 VIEW = PageView(url="https://shop.test/", title="Shop", revision="v1", status=200)
-TARGET = Target("button Pay", "f" * 16, changed=False, token=None)
+TARGET = Target("button Pay", "f" * 16, changed=False, token=None, url="https://shop.test/pay?token=s")
 
 
 @dataclass
@@ -97,6 +103,8 @@ class Owner:
     host: str = "host-1"
     create: bool = True
     keeper_ms: int = 24 * 60 * MINUTE_MS
+    unix_ms: int = UNIX_MS
+    """The wall clock's distance, for tests that put it on or back."""
     append_ms: int = 0
     """How long an append takes to be acknowledged; nothing is decided meanwhile."""
     ledger: Ledger = field(default_factory=Ledger)
@@ -136,7 +144,7 @@ class Owner:
     # Time.
 
     def now(self) -> Now:
-        return Now(self.now_ms, UNIX_MS + self.now_ms, self.id("fresh"))
+        return Now(self.now_ms, self.unix_ms + self.now_ms, self.id("fresh"))
 
     def advance(self, to_ms: int) -> None:
         """Let time pass, ringing at every moment that the rules asked for."""
@@ -250,6 +258,10 @@ class Owner:
                 self.tell(Started(instance, f"target-{instance}", self.ledger.generation, until_ms))
             case Aim(slot=slot):
                 self.tell(Aimed(slot, TARGET))
+            case ReadGrant(slot=slot, run=run):
+                self.tell(GrantRead(slot, self.reading(run)))
+            case AskApproval():
+                self.tell(ApprovalAsked(effect.slot, self.ask_approval(effect)))
             case Dispatch():
                 self.hit(effect)
                 self.tell(DispatchDone(effect.slot, Sent(self.now_ms, PAGE)))
@@ -318,6 +330,20 @@ class Owner:
         self.runs[run] = (self.revisions, record)
         self.history.append(RunWritten(self.now_ms, run, self.revisions, record))
 
+    def ask_approval(self, order: AskApproval) -> Approval | Problem:
+        after = ask_approval(order.run, order.claim, order.question)(self.runs[order.run][1])
+        if isinstance(after, Problem):
+            return after
+        self.write_run(order.run, after)
+        return pending(after, order.question)
+
+    def decide_run(self, run: str, request: RunRequest) -> RunRecord | Problem:
+        """A run verb, as any host serves it."""
+        after = decide_run(run, ME.principal, self.runs[run][1], request, self.now().unix_ms)
+        if not isinstance(after, Problem):
+            self.write_run(run, after)
+        return after
+
     def drop_run(self, run: str) -> None:
         del self.runs[run]
         self.revisions += 1
@@ -333,8 +359,14 @@ class Owner:
         deadline_s: float = 6 * 3600,
     ) -> None:
         deadline_unix_ms = UNIX_MS + self.began_ms + round(deadline_s * 1000)
+        own = Approval(id=self.id(), question="?", asked_unix_ms=0, until_unix_ms=deadline_unix_ms)
         record = RunRecord(
-            principal=ME.principal, status=status, attempt=attempt, deadline_unix_ms=deadline_unix_ms, claim=claim
+            principal=ME.principal,
+            status=status,
+            attempt=attempt,
+            deadline_unix_ms=deadline_unix_ms,
+            claim=claim,
+            approvals=(own,) if status is RunStatus.PARKED else (),
         )
         self.write_run(run, record)
 
