@@ -27,7 +27,10 @@ else {
     const button = document.createElement('button');
     button.style = 'position:fixed;inset:0;width:100%;height:100%';
     button.textContent = 'Sign in';
-    button.onclick = () => { document.cookie = 'session=by-hand; path=/'; fetch('/signed-in').then(() => location.reload()); };
+    button.onclick = () => {
+        document.cookie = 'session=by-hand; path=/';
+        fetch('/signed-in').then(() => location.reload());
+    };
     document.body.append(button);
 }
 fetch('/shown');

@@ -127,7 +127,7 @@ def test_keys_are_rotated_under_the_profiles_and_nothing_is_found_in_the_clear(
     assert identity.name in waiting.err
     assert identity.town.call("close", identity.name, *run).code == 0
     rotated = identity.town.call("keys", "rotate", "--json")
-    assert rotated.code == 0, rotated.err
+    assert rotated.code == 0, rotated.err + identity.town.said()
     (gone,) = rotated.json["dropped"]
     assert {one["key_id"] for one in identity.told("generations")["generations"]} == {rotated.json["current"]}
     listed = identity.town.call("keys", "list", "--json").json["keys"]
