@@ -98,9 +98,7 @@ class ProfileActor(Process):
         self._activate(None)
 
     def _activate(self, creator: str | None, revoker: str | None = None) -> None:
-        activation = Activation(
-            self.ports, self.key, self._until_ms, creator, self._asker, self._hands.gone, revoker
-        )
+        activation = Activation(self.ports, self.key, self._until_ms, creator, self._asker, self._hands.gone, revoker)
         self._revoking = revoker is not None
         self.perform(activation.run, self._activated)
 
