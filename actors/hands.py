@@ -1,10 +1,12 @@
 """The hands of an owner: every effect the rules order, started on the loop, completed as an event."""
 
-import hashlib
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
+from lessor import points
 from lessor.actors.runs import write_run
+from lessor.actors.stored import Stored, check_by_ms
 from lessor.actors.words import Ports
 from lessor.errors import Code, Problem, problem
 from lessor.findings import Away
@@ -30,6 +32,8 @@ from lessor.lease.verdict import (
     ReadDone,
     ReadGrant,
     ReadRuns,
+    RemoveObjects,
+    Reseal,
     RunSeen,
     RunsRead,
     Sealed,
@@ -38,6 +42,8 @@ from lessor.lease.verdict import (
     StartBrowser,
     Started,
     StartFailed,
+    SweepObjects,
+    TryState,
     Visit,
 )
 from lessor.messages.action import Observation
@@ -94,7 +100,10 @@ class Hands:
             case Look(until_ms=look_until_ms):
                 self._actor.perform(lambda: self._look(look_until_ms), self._actor.take)
             case SealState():
-                self._actor.perform(lambda: self._seal(effect, desk), self._actor.take)
+                stored = Stored(self._ports, self._key, desk.epoch)
+                self._actor.perform(lambda: self._seal(effect, stored), self._actor.take)
+            case Reseal() | TryState() | RemoveObjects() | SweepObjects():
+                self._work(effect, ledger, desk, until_ms)
             case KillBrowser(instance=instance):
                 self._actor.perform(lambda: self._kill(instance), self._actor.take)
             case _:
@@ -139,7 +148,7 @@ class Hands:
     def _start(self, order: StartBrowser, ledger: Ledger, desk: Desk, until_ms: int) -> None:
         profile = ledger.profile
         assert profile is not None
-        current = ledger.generations[-1] if ledger.generations else None
+        current = ledger.current
         origins, strict, epoch = profile.origins, profile.strict, desk.epoch
 
         async def start() -> Session | Problem:
@@ -202,13 +211,19 @@ class Hands:
             case Aim(slot=slot, act=act, until_ms=until_ms):
                 if session is None:
                     return Aimed(slot, Away.GONE)
-                return Aimed(slot, await session.aim(act.tab, act.revision, act.action, act.match, until_ms))
+                points.reach("aim.before")
+                aimed = await session.aim(act.tab, act.revision, act.action, act.match, until_ms)
+                points.reach("aim.after")
+                return Aimed(slot, aimed)
             case Dispatch(slot=slot, act=act, target=target, until_ms=until_ms):
                 # The intent is on disk: a browser that left before the input went out is still UNKNOWN to a
                 # successor, so it is UNKNOWN here.
                 if session is None:
                     return DispatchDone(slot, Away.GONE)
-                return DispatchDone(slot, await session.dispatch(act.tab, act.action, target, until_ms))
+                points.reach("dispatch.before")
+                sent = await session.dispatch(act.tab, act.action, target, until_ms)
+                points.reach("dispatch.after")
+                return DispatchDone(slot, sent)
             case Visit(slot=slot, op=op, until_ms=until_ms):
                 if session is None:
                     return ReadDone(slot, Away.GONE)
@@ -222,9 +237,31 @@ class Hands:
         page = await self.session.observe("main", until_ms)
         return Looked(page if isinstance(page, Observation) else None)
 
-    async def _seal(self, order: SealState, desk: Desk) -> Sealed | SealFailed:
+    def _work(
+        self, effect: Reseal | TryState | RemoveObjects | SweepObjects, ledger: Ledger, desk: Desk, until_ms: int
+    ) -> None:
+        stored, profile = Stored(self._ports, self._key, desk.epoch), ledger.profile
+        assert profile is not None
+        match effect:
+            case Reseal():
+                self._actor.perform(lambda: stored.reseal(effect, profile), self._actor.take)
+            case TryState():
+                self._actor.perform(lambda: stored.try_state(effect, profile, until_ms), self._actor.take)
+            case RemoveObjects():
+                self._actor.perform(lambda: stored.remove(effect), self._actor.take)
+            case SweepObjects():
+                self._actor.perform(lambda: stored.sweep(effect), _nothing)
+
+    async def _seal(self, order: SealState, stored: Stored) -> Sealed | SealFailed:
         if self.session is None:
             return SealFailed(problem(Code.BROWSER_GONE, "the browser is gone."))
+        unhealthy: str | None = None
+        if order.health is not None:
+            now_ms = self._ports.clock.now_ms()
+            wrong = await self.session.check(order.health, check_by_ms(now_ms, order.until_ms))
+            if isinstance(wrong, Away):
+                return SealFailed(problem(Code.BROWSER_GONE, f"the browser did not answer ({wrong.value})."))
+            unhealthy = wrong.message if wrong is not None else None
         state = await self.session.seal(order.generation, order.until_ms)
         match state:
             case Problem():
@@ -233,15 +270,8 @@ class Hands:
                 return SealFailed(problem(Code.BROWSER_GONE, f"the browser did not answer ({away.value})."))
             case _:
                 pass
-        name = f"{self._key.tenant}/{self._key.profile}/{order.generation}-{desk.epoch}-{self._ports.fresh()}"
-        digest = hashlib.sha256(state.sealed).hexdigest()
-        try:
-            stored = await self._ports.vault.put(name, state.sealed)
-        except BrokerAway:
-            return SealFailed(problem(Code.BROKER_UNAVAILABLE, "the store did not take it."))
-        if stored != digest:
-            return SealFailed(problem(Code.SEAL_FAILED, "the store gave back something else."))
-        return Sealed(name, digest, len(state.sealed), state.key_id)
+        sealed = await stored.put(order.generation, state)
+        return SealFailed(sealed) if isinstance(sealed, Problem) else replace(sealed, unhealthy=unhealthy)
 
     async def _kill(self, instance: str) -> Killed:
         session = self.session

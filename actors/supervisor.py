@@ -43,7 +43,7 @@ from lessor.messages.reply import (
     RunsListed,
     RunTold,
 )
-from lessor.messages.request import Acquire, ListProfiles, ListRuns, RenewAll
+from lessor.messages.request import Acquire, CreateProfile, ListProfiles, ListRuns, RenewAll
 from lessor.messages.run import ApprovalState, RunReading, RunRecord
 from lessor.ports import BrokerAway, Call, HostCall, RunCall
 
@@ -178,7 +178,7 @@ class SupervisorActor(Process):
             return
         if child is None:
             child = Child(None)
-            self._start(call.key, child)
+            self._start(call.key, child, None if isinstance(call.request, CreateProfile) else call.caller.principal)
         if isinstance(call.request, Acquire) and self._queues_full(call.key, child, call.request):
             full = problem(Code.OVERLOADED, "Too many runs of the tenant wait here: try later.", retry_after_s=5)
             call.answer(Refused(error=full, effect=full.effect))
@@ -219,8 +219,8 @@ class SupervisorActor(Process):
                 case _:
                     pass
 
-    def _start(self, key: ProfileKey, child: Child) -> None:
-        child.ref = self._owner.start(self.io, self.ports, key, self._until_ms, self.post)
+    def _start(self, key: ProfileKey, child: Child, asker: str | None = None) -> None:
+        child.ref = self._owner.start(self.io, self.ports, key, self._until_ms, self.post, asker)
         self._children[key] = child
         waiting, child.waiting = child.waiting, []
         for call in waiting:
@@ -268,18 +268,14 @@ class SupervisorActor(Process):
 
     def _give_up(self, key: ProfileKey, child: Child) -> None:
         """A crash loop of one profile never touches another; its end is written where the next host reads it."""
-        rests = problem(
-            Code.PROFILE_QUARANTINED,
-            "The profile's owner kept crashing and rests now: see the host's log, then ask again.",
-            retry_after_s=self.ports.limits.quarantine_s,
-        )
 
         def written(_: None) -> None:
             del self._children[key]
             self._capacity.free(key)
-            for call in child.waiting:
-                call.answer(Refused(error=rests, effect=rests.effect))
             self._if_drained()
+            for call in child.waiting:
+                # Answered from what is written, by an activation that sees who may hear of it.
+                self._route(call)
 
         # Until it is on record the profile stays in the table without an owner: a call must not start another one.
         self.perform(lambda: quarantine(self.ports, key), written)
@@ -309,7 +305,8 @@ class SupervisorActor(Process):
             owned = await self.ports.journal.profiles(call.caller.tenant)
         except BrokerAway:
             return Refused(error=problem(Code.BROKER_UNAVAILABLE, "The broker does not answer: ask again."))
-        mine = [(key.profile, own.state) for key, own in owned if own.principal == call.caller.principal]
+        there = [(key, own) for key, own in owned if own.state != "deleted"]
+        mine = [(key.profile, own.state) for key, own in there if own.principal == call.caller.principal]
         return Listed(
             profiles=tuple(sorted(profile for profile, _ in mine)),
             active=tuple(sorted(profile for profile, state in mine if state == "active")),

@@ -18,7 +18,7 @@ from lessor.trust import Heard
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Start a run actor; `started` gets its ref, on this actor's thread."""
+    """Start a run actor; `started` gets its ref, in a turn of this actor."""
 
     run: str
     attempt: int

@@ -15,6 +15,7 @@ import psutil
 import lessor
 from benchmarks.acting import acting
 from benchmarks.idle import idle
+from benchmarks.journaling import journaling
 from benchmarks.measure import Times, fsync_ms
 from benchmarks.page import served
 from benchmarks.sessions import readoption, reattach, sessions
@@ -22,6 +23,7 @@ from benchmarks.ticks import ticks
 from benchmarks.tree import lessor_up
 
 TARGETS = {
+    "journaled_over_unjournaled_ms": "at most 1 ms + 2 fsyncs",
     "act_over_direct_ms": "at most 1.5 ms + 2 fsyncs",
     "observe_over_direct_ms": "at most 1 ms",
     "session_cold_ratio": "at most 1.2",
@@ -53,7 +55,13 @@ async def pages(times: int, restarts: int) -> dict[str, object]:
         synced = fsync_ms(directory)
         print(f"fsync             {synced}")
         with served() as origin:
-            return await measure(directory, data_dir, origin, synced, times, restarts)
+            written, forgotten = await journaling(directory, f"{origin}/", times)
+            print(f"act journaled     {written}\n  unjournaled     {forgotten}")
+            cost = {
+                "journaled_over_unjournaled_ms": round(written.median - forgotten.median, 3),
+                "journaled_allowed_ms": round(1 + 2 * synced.median, 3),
+            }
+            return cost | await measure(directory, data_dir, origin, synced, times, restarts)
 
 
 async def measure(

@@ -109,6 +109,9 @@ class Slot:
         headers: dict[str, str] | None,
         error: str | None,
     ) -> None:
+        if asyncio._get_running_loop() is self._loop:  # noqa: SLF001 -- the public form raises where there is none
+            send(subject, payload, reply, headers, error)
+            return
         try:
             self._loop.call_soon_threadsafe(send, subject, payload, reply, headers, error)
         except RuntimeError:

@@ -9,23 +9,25 @@ from pathlib import Path
 
 from playwright.async_api import Page, StorageState
 
-from lessor.browser import driver, state
+from lessor.browser import driver, envelope, state
+from lessor.browser.arguments import chromium_arguments
 from lessor.browser.cdp import Cdp, target_of
 from lessor.browser.connection import Connection, connect
 from lessor.browser.door import Failed
 from lessor.browser.driver import Driver
+from lessor.browser.envelope import Whose
 from lessor.browser.find import find_chromium
 from lessor.browser.keeper import client
 from lessor.browser.keeper.client import Admitted, Gone, Keeper, KeeperFailed, KeeperSpec
 from lessor.browser.keeper.linux import boot_ms
 from lessor.browser.keyring import Keyring
-from lessor.browser.live import Live
+from lessor.browser.live import Live, main_of
 from lessor.browser.origins import Origins
 from lessor.browser.pool import WARM_EPOCH, Pool, Warm
 from lessor.browser.secretstore import Secrets
 from lessor.browser.session import LiveSession, whose
 from lessor.errors import Code, Problem, problem
-from lessor.ports import Away, BrowserSpec
+from lessor.ports import Away, Binding, BrowserSpec, SealedState
 
 START_MS_MAX = 10_000
 WARM_MARGIN_S = 15.0
@@ -46,6 +48,8 @@ class Settings:
     sandbox: bool = os.geteuid() != 0
     warm_max: int = 1
     warm_s: float = 60.0
+    headed: bool = False
+    """Show a window, for a person who logs in."""
 
 
 class Engine:
@@ -98,7 +102,8 @@ class Engine:
             return None
         connection = await self._connect(spec, keeper, deadline_ms)
         if isinstance(connection, Connection):
-            page = await _page_of(connection, spec.target, deadline_ms)
+            target = main_of(keeper.directory) or spec.target
+            page = await _page_of(connection, target, deadline_ms)
             session = self._session(spec, keeper, connection, on_gone)
             session.is_adopted = True
             if (
@@ -111,6 +116,11 @@ class Engine:
             await session.leave()
         await self._drop(keeper, spec.epoch)
         return None
+
+    async def reseal(self, sealed: bytes, was: Binding, becomes: Binding) -> SealedState | Problem:
+        """Open and encrypt anew, away from the event loop."""
+        opened = await asyncio.to_thread(envelope.open_, sealed, _whose(was), self._keyring)
+        return opened if isinstance(opened, Problem) else await state.seal(opened, _whose(becomes), self._keyring)
 
     async def confirm_gone(self, instance: str) -> int | None:
         """Boot ms since when that browser is known not to run; 0: since before this boot. None: it may, or this host
@@ -173,7 +183,8 @@ class Engine:
             return problem(Code.SETUP_FAILED, "There is no Chromium here: install chromium or chromium-headless-shell.")
 
     async def _launch(self, directory: Path, epoch: int, until_ms: int) -> Keeper:
-        chromium = self._settings.chromium or await asyncio.to_thread(find_chromium)
+        headed = self._settings.headed
+        chromium = self._settings.chromium or await asyncio.to_thread(find_chromium, headed=headed)
         if chromium is None:
             raise FileNotFoundError("chromium")
         assert self._secret is not None
@@ -183,6 +194,7 @@ class Engine:
             epoch=epoch,
             until_ms=until_ms,
             secret=self._secret,
+            arguments=chromium_arguments(headless=not headed),
             sandbox=self._settings.sandbox,
         )
         return await client.launch(spec)
@@ -260,7 +272,42 @@ class Engine:
     def _session(
         self, spec: BrowserSpec, keeper: Keeper, connection: Connection, on_gone: Callable[[], None]
     ) -> LiveSession:
-        return LiveSession(spec, keeper, connection, self._keyring, self._secrets, on_gone, self._killed)
+        return LiveSession(
+            spec, keeper, connection, self._keyring, self._secrets, on_gone, self._killed, self._relaunch
+        )
+
+    async def _relaunch(self, spec: BrowserSpec, old: Keeper, deadline_ms: int) -> tuple[Keeper, Connection] | None:
+        """Another browser in the place of one that is wedged or gone, from the same sealed state (B09). None: it did
+        not come up; nothing is left behind."""
+        deadline_ms = min(boot_ms() + START_MS_MAX, deadline_ms, spec.until_ms)
+        ended = await old.kill(spec.epoch)
+        await old.close()
+        if not isinstance(ended, Gone) or await self._open() is None:
+            return None
+        restored = (
+            None
+            if spec.sealed is None
+            else await state.unseal(spec.sealed, whose(spec, spec.generation), self._keyring)
+        )
+        if isinstance(restored, Problem):
+            return None
+        directory = await asyncio.to_thread(self._live.clear, spec.instance)
+        try:
+            keeper = await self._launch(directory, spec.epoch, spec.until_ms)
+        except (KeeperFailed, OSError):
+            await asyncio.to_thread(self._live.bury, spec.instance, ended.gone_at_ms)
+            return None
+        connection = await self._connect(spec, keeper, deadline_ms)
+        if isinstance(connection, Connection):
+            refused = (
+                None
+                if restored is None
+                else await state.restore(connection.context, restored, connection.guard, connection.door, deadline_ms)
+            )
+            if refused is None and await self._open_egress(spec, keeper, connection):
+                return keeper, connection
+        await self._drop(keeper, spec.epoch)
+        return None
 
     def _killed(self, session: LiveSession, gone_ms: int) -> None:
         self._sessions.discard(session)
@@ -289,3 +336,14 @@ async def _page_of(connection: Connection, target: str | None, deadline_ms: int)
         if isinstance(found, str) and target in (None, found):
             return page
     return None
+
+
+def _whose(bound: Binding) -> Whose:
+    return Whose(
+        tenant=bound.key.tenant,
+        profile=bound.key.profile,
+        principal=bound.principal,
+        provider=bound.provider,
+        origins=tuple(sorted(bound.origins)),
+        generation=bound.generation,
+    )

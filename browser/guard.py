@@ -21,6 +21,8 @@ EMPTY_PAGE = {
     "responseHeaders": [{"name": "Content-Type", "value": "text/html"}],
     "body": base64.b64encode(b"<!doctype html><title></title>").decode(),
 }
+SHELTER = "http://shelter.lessor.invalid/"
+"""A site that no page of ours is of, and that does not exist."""
 
 
 class Guard:
@@ -34,6 +36,7 @@ class Guard:
         self._refused: OrderedDict[str, str] = OrderedDict()
         self.blank: frozenset[str] = frozenset()
         """Addresses that are answered with an empty page from here: nothing of them leaves."""
+        self._sheltered: set[str] = set()
 
     async def stand(self, deadline_ms: int) -> Failed | Away | None:
         """Take up position; None when the guard stands. No request may leave before."""
@@ -59,10 +62,18 @@ class Guard:
         """The address last refused in that frame, told once."""
         return self._refused.pop(frame, None)
 
+    def shelter(self, frame: str) -> None:
+        """Answer that frame's next document at `SHELTER` with an empty one: nothing leaves, and the frame gets another
+        process."""
+        self._sheltered.add(frame)
+
     def _on_paused(self, event: dict[str, Any]) -> None:
         request, url = event["requestId"], event["request"]["url"]
         if url in self.blank and event["resourceType"] == "Document":
             verdict = self._cdp.send("Fetch.fulfillRequest", {"requestId": request, **EMPTY_PAGE})
+        elif url == SHELTER and event["frameId"] in self._sheltered:
+            self._sheltered.discard(event["frameId"])
+            verdict = self._cdp.send("Fetch.fulfillRequest", {"requestId": request, "responseCode": 200})
         elif self.origins.allow(url):
             verdict = self._cdp.send("Fetch.continueRequest", {"requestId": request})
         else:

@@ -1,13 +1,13 @@
 """One live browser under one epoch (ports.Session)."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from playwright.async_api import Page
 
-from lessor.browser import act, state
+from lessor.browser import act, health, state
 from lessor.browser.connection import Connection
 from lessor.browser.door import Failed
 from lessor.browser.envelope import Whose
@@ -15,12 +15,16 @@ from lessor.browser.keeper.client import Gone, Keeper
 from lessor.browser.keeper.linux import boot_ms
 from lessor.browser.keeper.state import read as read_record
 from lessor.browser.keyring import Keyring
+from lessor.browser.ladder import Ladder
+from lessor.browser.live import remember_main
 from lessor.browser.navigate import navigate
 from lessor.browser.observe import observe
+from lessor.browser.recovery import Recovery
 from lessor.browser.secretstore import Secrets
 from lessor.browser.tab import Tab, attach
 from lessor.errors import Code, Problem, problem
 from lessor.messages.action import AnyAction, Match, Observation, PageView, Type
+from lessor.messages.health import HealthCheck
 from lessor.ports import Away, BrowserSpec, NotSent, SealedState, Sent, Target
 
 T = TypeVar("T")
@@ -43,23 +47,27 @@ class LiveSession:
         secrets: Secrets,
         on_gone: Callable[[], None],
         on_killed: Callable[["LiveSession", int], None],
+        relaunch: Callable[[BrowserSpec, Keeper, int], Awaitable[tuple[Keeper, Connection] | None]],
     ) -> None:
         self._spec = spec
-        self._keeper = keeper
-        self._connection = connection
+        self._until_ms = spec.until_ms
         self._keyring = keyring
         self._secrets = secrets
         self._on_gone = on_gone
         self._on_killed = on_killed
+        self._relaunch = relaunch
         self._tabs: dict[str, Tab] = {}
         self._popups = 0
         self._is_shelving = False  # pages that open now are ours, for reading and writing storage
         self._is_ending = False
+        self._is_restarted = False  # once in a lease: what dies twice is not kept alive
         self._reading: asyncio.Task[Any] | None = None
         self._killing: asyncio.Task[int | None] | None = None
+        self._restarting: asyncio.Task[bool] | None = None
         self.is_adopted = False
-        keeper.gone.add_done_callback(lambda _: self._ended(Away.GONE))
-        connection.browser.on("disconnected", lambda _: self._cut())
+        self._ladder = Ladder(lambda: self._connection.guard, self._reopen, self._restart)
+        self._recovery = Recovery(self._tab, self._ladder, self._load)
+        self._hold(keeper, connection)
 
     def __repr__(self) -> str:
         away = self._connection.door.away
@@ -77,6 +85,12 @@ class LiveSession:
     def instance(self) -> str:
         return self._spec.instance
 
+    def _hold(self, keeper: Keeper, connection: Connection) -> None:
+        self._keeper = keeper
+        self._connection = connection
+        keeper.gone.add_done_callback(lambda _: self._ended(connection, Away.GONE))
+        connection.browser.on("disconnected", lambda _: self._cut(connection))
+
     async def open(self, page: Page, deadline_ms: int) -> Problem | Away | None:
         """Take `page` as the main tab, and its other pages as popups of the lease; None when that worked."""
         self._connection.context.on("page", self._on_page)
@@ -93,27 +107,25 @@ class LiveSession:
 
     async def navigate(self, tab: str, url: str, deadline_ms: int) -> PageView | Problem | Away:
         """See `navigate.navigate`."""
-        at = self._tab(tab)
-        if isinstance(at, Problem):
-            return at
-        return await self._read(navigate(at, self._connection.guard, url, deadline_ms))
+        return await self._read(
+            self._recovery.read(tab, lambda at, until_ms: self._load(at, url, until_ms), deadline_ms, goes=True)
+        )
 
     async def observe(self, tab: str, deadline_ms: int) -> Observation | Problem | Away:
         """See `observe.observe`."""
-        at = self._tab(tab)
-        return at if isinstance(at, Problem) else await self._read(observe(at, deadline_ms))
+        return await self._read(self._recovery.read(tab, observe, deadline_ms, goes=False))
 
     async def aim(
         self, tab: str, revision: str, action: AnyAction, match: Match, deadline_ms: int
     ) -> Target | Problem | Away:
         """See `act.aim`."""
-        at = self._tab(tab)
-        if isinstance(at, Problem):
-            return at
         secret = await self._secret(action)
         if isinstance(secret, Problem):
             return secret
-        target = await act.aim(at, revision, action, match, deadline_ms)
+        deadline_ms = min(deadline_ms, boot_ms() + act.AIM_MS_MAX)
+        target = await self._recovery.once(
+            tab, lambda at, until_ms: act.aim(at, revision, action, match, until_ms), deadline_ms
+        )
         if secret is None or not isinstance(target, Target):
             return target
         assert isinstance(target.token, act.Aim)
@@ -135,25 +147,39 @@ class LiveSession:
         )
 
     async def seal(self, generation: int, deadline_ms: int) -> SealedState | Problem | Away:
-        """Export and encrypt. A wedged tab would hang the export, so it is closed; its storage is read on an empty
-        page."""
-        self._is_shelving = True
-        try:
-            await asyncio.gather(*(self._close_wedged(tab) for tab in self._tabs.values()))
-            unvisited = tuple(sorted(self._connection.guard.origins.allowed)) if self.is_adopted else ()
-            exported = await state.export(self._connection.context, self._connection.door, unvisited, deadline_ms)
-        finally:
-            self._is_shelving = False
+        """Export and encrypt."""
+        exported = await self.export(deadline_ms)
         return (
             await state.seal(exported, self.whose(generation), self._keyring)
             if isinstance(exported, bytes)
             else exported
         )
 
+    async def export(self, deadline_ms: int) -> bytes | Problem | Away:
+        """The state in the clear. A wedged tab would hang it, so it is closed; its storage is read on an empty page."""
+        self._is_shelving = True
+        try:
+            await asyncio.gather(*(self._close_wedged(tab) for tab in self._tabs.values()))
+            unvisited = tuple(sorted(self._connection.guard.origins.allowed)) if self.is_adopted else ()
+            return await state.export(self._connection.context, self._connection.door, unvisited, deadline_ms)
+        finally:
+            self._is_shelving = False
+
+    async def check(self, wanted: HealthCheck, deadline_ms: int) -> Problem | Away | None:
+        """See `health.check`."""
+        self._is_shelving = True
+        try:
+            return await health.check(self._connection.context, self._connection.door, wanted, deadline_ms)
+        finally:
+            self._is_shelving = False
+
     async def extend(self, until_ms: int) -> int | None:
         """The keeper's acknowledged deadline; None when it refused or is gone."""
         answer = await self._keeper.extend(self._spec.epoch, until_ms)
-        return answer if isinstance(answer, int) else None
+        if not isinstance(answer, int):
+            return None
+        self._until_ms = answer
+        return answer
 
     async def kill(self) -> int | None:
         """End browser and egress. Asking again asks again only when the end was not confirmed."""
@@ -174,7 +200,7 @@ class LiveSession:
 
     def ended(self) -> None:
         """The connection cannot work any more."""
-        self._ended(Away.GONE)
+        self._ended(self._connection, Away.GONE)
 
     def whose(self, generation: int) -> Whose:
         return whose(self._spec, generation)
@@ -187,12 +213,67 @@ class LiveSession:
         task: asyncio.Task[T] = asyncio.create_task(work)
         self._reading = task
         await asyncio.wait({task})
+        self._reading = None
+        self._mourn()
         if task.cancelled():
             return problem(Code.NAVIGATION_CANCELLED, "The read was stopped before it ended: ask again.")
         return task.result()
 
+    async def _load(self, tab: Tab, url: str, deadline_ms: int) -> PageView | Problem | Away:
+        return await navigate(tab, self._connection.guard, url, deadline_ms)
+
+    async def _reopen(self, name: str, deadline_ms: int) -> Tab | None:
+        """A new page in the place of a tab; the old one is closed, which nobody waits for."""
+        old, door = self._tabs[name], self._connection.door
+        self._is_shelving = True
+        try:
+            page = await door.through(self._connection.context.new_page(), deadline_ms)
+        finally:
+            self._is_shelving = False
+        if isinstance(page, (Failed, Away)):
+            return None
+        tab = await attach(self._connection.context, page, door, deadline_ms)
+        if not isinstance(tab, Tab):
+            door.start(door.through(page.close(), boot_ms() + CLOSE_TAB_MS_MAX))
+            return None
+        self._succeed(name, old, tab)
+        door.start(door.through(old.page.close(), boot_ms() + CLOSE_TAB_MS_MAX))
+        return tab
+
+    async def _restart(self, deadline_ms: int) -> bool:
+        """A new browser under the same lease and epoch, from the state that the lease began with."""
+        if self._is_ending or self._is_restarted:
+            return False
+        self._is_restarted = True
+        self._connection.door.shut(Away.GONE)
+        spec = replace(self._spec, until_ms=self._until_ms)
+        # Whoever cancels the read must not leave a browser that nobody holds.
+        self._restarting = asyncio.create_task(self._take_over(spec, deadline_ms))
+        return await asyncio.shield(self._restarting)
+
+    async def _take_over(self, spec: BrowserSpec, deadline_ms: int) -> bool:
+        made = await self._relaunch(spec, self._keeper, deadline_ms)
+        if made is None:
+            return False
+        old = self._tabs[MAIN]
+        self._hold(*made)
+        self._tabs = {}
+        if await self.open(self._connection.context.pages[0], deadline_ms) is not None:
+            self._connection.door.shut(Away.GONE)
+            return False
+        self._succeed(MAIN, old, self._tabs[MAIN])
+        return True
+
+    def _succeed(self, name: str, old: Tab, tab: Tab) -> None:
+        tab.address, tab.notices = old.address, old.notices
+        self._tabs[name] = tab
+        if name == MAIN:
+            remember_main(self._keeper.directory, tab.target)
+
     async def _kill(self) -> int | None:
         self._is_ending = True
+        if self._restarting is not None:
+            await asyncio.wait({self._restarting})
         answer = await self._keeper.kill(self._spec.epoch)
         if not isinstance(answer, Gone):
             return None
@@ -240,14 +321,19 @@ class LiveSession:
             if main is not None:
                 main.notices.add(f"a popup opened: tab {name}")
 
-    def _cut(self) -> None:
+    def _cut(self, connection: Connection) -> None:
         record = read_record(str(self._keeper.directory))
         is_fenced = record is not None and record["epoch"] > self._spec.epoch
-        self._ended(Away.FENCED if is_fenced else Away.GONE)
+        self._ended(connection, Away.FENCED if is_fenced else Away.GONE)
 
-    def _ended(self, why: Away) -> None:
-        self._connection.door.shut(why)
-        if not self._is_ending:
+    def _ended(self, connection: Connection, why: Away) -> None:
+        connection.door.shut(why)
+        if self._reading is None or why is Away.FENCED:
+            self._mourn()
+
+    def _mourn(self) -> None:
+        """Say once that the browser is gone; a read under way may still bring another."""
+        if self._connection.door.away is not None and not self._is_ending:
             self._is_ending = True
             self._on_gone()
 

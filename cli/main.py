@@ -2,7 +2,24 @@
 
 import typer
 
-from lessor.cli import doctor, lease, leases, playing, profiles, running, runs, secrets, status
+from lessor.cli import (
+    carrying,
+    doctor,
+    journals,
+    keys,
+    lease,
+    leases,
+    login,
+    playing,
+    profiles,
+    reports,
+    running,
+    runs,
+    secrets,
+    status,
+    stepping,
+    tenants,
+)
 
 EXIT_CODES = """\b
 Exit codes, one per class of error:
@@ -37,7 +54,10 @@ app = typer.Typer(
 profile_app = typer.Typer(help="The profiles: identities with the origins they may visit.", no_args_is_help=True)
 lease_app = typer.Typer(help="The leases: who holds what, for how long, who waits.", no_args_is_help=True)
 run_app = typer.Typer(help="The runs: what they do, and what they ask.", no_args_is_help=True)
+keys_app = typer.Typer(help="The keys that the profiles' state is sealed with.", no_args_is_help=True)
 secret_app = typer.Typer(help="The host's secrets, typed into password fields by reference.", no_args_is_help=True)
+
+tenant_app = typer.Typer(help="Who may enter the embedded broker.", no_args_is_help=True)
 
 app.command("up")(running.up)
 app.command("host")(running.host)
@@ -48,10 +68,25 @@ app.add_typer(profile_app, name="profile")
 profile_app.command("create")(profiles.create)
 profile_app.command("list")(profiles.list_)
 profile_app.command("show")(profiles.show)
+profile_app.command("check")(profiles.check)
+profile_app.command("generations")(profiles.generations)
+profile_app.command("rollback")(profiles.rollback)
+profile_app.command("import")(carrying.import_)
+profile_app.command("export")(carrying.export)
+profile_app.command("revoke")(profiles.revoke)
+profile_app.command("delete")(profiles.delete)
+app.command("login")(login.login)
+app.add_typer(keys_app, name="keys")
+keys_app.command("rotate")(keys.rotate)
+keys_app.command("list")(keys.list_)
 app.add_typer(secret_app, name="secret")
 secret_app.command("set")(secrets.set_)
 secret_app.command("list")(secrets.list_)
 secret_app.command("remove")(secrets.remove)
+app.add_typer(tenant_app, name="tenant")
+tenant_app.command("add")(tenants.add)
+tenant_app.command("list")(tenants.list_)
+tenant_app.command("remove")(tenants.remove)
 app.add_typer(lease_app, name="lease")
 lease_app.command("list")(lease.list_)
 lease_app.command("show")(lease.show)
@@ -72,6 +107,11 @@ app.command("navigate")(leases.navigate)
 app.command("observe")(leases.observe)
 app.command("act")(leases.act)
 app.command("close")(leases.close)
+app.command("steps")(stepping.steps)
+app.command("resolve")(stepping.resolve)
+app.command("outcome")(stepping.outcome)
+app.command("journal")(journals.journal)
+app.command("report")(reports.report)
 
 
 def main() -> None:

@@ -35,10 +35,12 @@ from lessor.errors import Code, LessorError, Problem, error_of, problem
 from lessor.ids import fresh_id
 from lessor.limits import Limits
 from lessor.messages.action import AnyAction, Commit, Match, Observation, PageView
+from lessor.messages.health import HealthCheck
 from lessor.messages.ids import Caller
 from lessor.messages.reply import (
     Acted,
     Closed,
+    GenerationsTold,
     Granted,
     LeaseView,
     Listed,
@@ -56,10 +58,13 @@ from lessor.messages.reply import (
 )
 from lessor.messages.request import (
     ApproveRun,
+    AskGenerations,
     AskOutcome,
     AskStatus,
     CancelRun,
+    CheckProfile,
     CreateProfile,
+    DeleteProfile,
     GrantRun,
     ListProfiles,
     ListRuns,
@@ -68,6 +73,7 @@ from lessor.messages.request import (
     RejectRun,
     Request,
     RevokeProfile,
+    RollBack,
     ShowProfile,
     ShowRun,
 )
@@ -212,6 +218,7 @@ class Client:
         settle_s: float = 30.0,
         idempotent_target: bool = False,
         strict: bool = False,
+        health: HealthCheck | None = None,
         approve: Sequence[str] = (),
         timeout_s: float = 10.0,
     ) -> ProfileTold:
@@ -225,6 +232,7 @@ class Client:
             settle_s=settle_s,
             idempotent_target=idempotent_target,
             strict=strict,
+            health=health,
             approve=tuple(approve),
         )
         return await self.ask(self._talk.to.profile(profile, "create"), request, ProfileTold, timeout_s)
@@ -237,6 +245,26 @@ class Client:
         """Fence the profile for good; a live lease ends unsealed (contract 26)."""
         subject = self._talk.to.profile(profile, "revoke")
         return await self.ask(subject, RevokeProfile(id=fresh_id()), ProfileTold, timeout_s)
+
+    async def delete_profile(self, profile: str, timeout_s: float = 30.0) -> ProfileTold:
+        """Remove the sealed state of a revoked profile; its name is not given again (contract 26)."""
+        request = DeleteProfile(id=fresh_id(), budget_s=timeout_s)
+        return await self.ask(self._talk.to.profile(profile, "delete"), request, ProfileTold, timeout_s)
+
+    async def check_profile(self, profile: str, timeout_s: float = 30.0) -> ProfileTold:
+        """Run the health check on the current state, in a browser of its own; `state` and `why` say what it found."""
+        request = CheckProfile(id=fresh_id(), budget_s=timeout_s)
+        return await self.ask(self._talk.to.profile(profile, "check"), request, ProfileTold, timeout_s)
+
+    async def generations(self, profile: str, timeout_s: float = 10.0) -> GenerationsTold:
+        """The sealed generations that are kept, newest first (contract 25)."""
+        request = AskGenerations(id=fresh_id())
+        return await self.ask(self._talk.to.profile(profile, "generations"), request, GenerationsTold, timeout_s)
+
+    async def roll_back(self, profile: str, generation: int, timeout_s: float = 30.0) -> ProfileTold:
+        """Make the state of an earlier, or an unhealthy, generation current, as a new one; refused while leased."""
+        request = RollBack(id=fresh_id(), budget_s=timeout_s, generation=generation)
+        return await self.ask(self._talk.to.profile(profile, "rollback"), request, ProfileTold, timeout_s)
 
     async def profiles(self, timeout_s: float = 10.0) -> tuple[str, ...]:
         told = await self.ask(self._talk.to.listing(), ListProfiles(id=fresh_id()), Listed, timeout_s)

@@ -174,12 +174,22 @@ _RETRYABLE: Final = frozenset(
 )
 
 
+class Recovered(msgspec.Struct, frozen=True, kw_only=True):
+    """What was done to a tab that did not answer, and what that cost. Only reads are recovered, once."""
+
+    rung: str
+    """`terminate`, `cross_site`, `reopen`, `crash` or `restart`: how far it had to go."""
+    lost: tuple[str, ...] = ()
+    """Of `script` (what ran was stopped), `page` (text typed and state since the last navigate; the tab was loaded
+    again from there), `tab` (its sessionStorage and history), `browser` (everything since the last seal)."""
+
+
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The error record. `message` tells the reader what to do next.
 
     The optional fields belong to single codes: `holder_run`, `since`, `expires_at` (informational
     wall-clock text) and `position` to `profile_busy`; `next_sequence` to `sequence_mismatch`; `approval` to
-    `approval_required` and `approval_rejected`.
+    `approval_required` and `approval_rejected`; `recovered` to a read whose tab was recovered and failed all the same.
     """
 
     code: Code
@@ -194,6 +204,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     position: int | None = None
     next_sequence: int | None = None
     approval: str | None = None
+    recovered: Recovered | None = None
 
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"

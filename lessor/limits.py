@@ -35,6 +35,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     overrun_s: float = 10.0
     """How long past its own bound an operation is awaited before its page is killed."""
 
+    ceremony_s: float = 300.0
+    """How long a person has to log in."""
+
     wait_s_max: float = 5.0
     place_s: float = 10.0
     hold_s: float = 10.0
@@ -78,6 +81,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             )
         if self.session_ttl_s < 1 or self.session_ttl_s != int(self.session_ttl_s):
             found.append("session_ttl_s is a whole number of seconds, at least 1.")
+        if self.quarantine_s < self.session_ttl_s:
+            found.append(
+                f"quarantine_s ({self.quarantine_s:g}) is below session_ttl_s ({self.session_ttl_s:g}): a page of the"
+                " quarantined profile could still be up when the next host takes it."
+            )
         if self.closing_s >= self.horizon_s_max or self.renew_below_s >= self.horizon_s_max:
             found.append("closing_s and renew_below_s lie below horizon_s_max.")
         if self.horizon_s_max > self.life_s_max:

@@ -12,6 +12,7 @@ from typing import Protocol
 from lessor.errors import Problem
 from lessor.findings import Away, NotSent, Sent, Target
 from lessor.messages.action import AnyAction, Match, Observation, PageView
+from lessor.messages.health import HealthCheck
 from lessor.messages.ids import Caller, ProfileKey, RunKey
 from lessor.messages.record import Entry, HostSession, Own
 from lessor.messages.reply import AnyReply, Reply
@@ -157,6 +158,17 @@ class BrowserSpec:
     """Set when finding: the main tab of the lease."""
 
 
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What a sealed state is bound to: it opens for nothing else."""
+
+    key: ProfileKey
+    principal: str
+    provider: str
+    origins: tuple[str, ...]
+    generation: int
+
+
 class Session(Protocol):
     """One live browser under one epoch. Every method is bounded by `deadline_ms` (boot clock) and answers by then."""
 
@@ -178,6 +190,10 @@ class Session(Protocol):
 
     async def seal(self, generation: int, deadline_ms: int) -> "SealedState | Problem | Away":
         """Export cookies, localStorage, IndexedDB and encrypt them for `generation`."""
+        ...
+
+    async def check(self, wanted: HealthCheck, deadline_ms: int) -> Problem | Away | None:
+        """Run the health check in a tab of its own: None when it passed, `authentication_required` when it did not."""
         ...
 
     async def extend(self, until_ms: int) -> int | None:
@@ -205,6 +221,10 @@ class Browser(Protocol):
     async def start(self, spec: BrowserSpec, on_gone: Callable[[], None]) -> Session | Problem: ...
     async def find(self, spec: BrowserSpec, on_gone: Callable[[], None]) -> Session | None:
         """Re-adopt the page of a keeper that outlived its host: same page, guards back before the first request."""
+        ...
+
+    async def reseal(self, sealed: bytes, was: Binding, becomes: Binding) -> SealedState | Problem:
+        """Open what was sealed as `was` and encrypt it as `becomes`, with the current key. No browser is needed."""
         ...
 
     async def confirm_gone(self, instance: str) -> int | None:

@@ -11,6 +11,7 @@ from typing import Annotated, Generic, Literal, TypeVar
 import msgspec
 
 from lessor.messages.action import AnyAction, Commit, Match, Revision
+from lessor.messages.health import HealthCheck
 from lessor.messages.ids import (
     Attempt,
     BoottimeMs,
@@ -26,7 +27,9 @@ from lessor.messages.ids import (
 from lessor.messages.reply import (
     Acted,
     Cancelled,
+    CeremonyTold,
     Closed,
+    GenerationsTold,
     Granted,
     Listed,
     Navigated,
@@ -200,6 +203,7 @@ class CreateProfile(Request[ProfileTold], frozen=True, kw_only=True):
     idempotent_target: bool = False
     """The target refuses a second use of a request key itself: lifts the waits on a look-up's `not_sent`."""
     strict: bool = False
+    health: HealthCheck | None = None
     approve: Annotated[tuple[Name, ...], msgspec.Meta(max_length=16)] = ()
     """Kinds of act that need an approval: what `action.do` says, or `commit` for every commit of a step."""
 
@@ -210,6 +214,51 @@ class ShowProfile(Request[ProfileTold], frozen=True, kw_only=True):
 
 class RevokeProfile(Request[ProfileTold], frozen=True, kw_only=True):
     """Fence the profile for good: no grant any more, the live lease ends unsealed (contract 26)."""
+
+
+class DeleteProfile(Request[ProfileTold], frozen=True, kw_only=True):
+    """Remove all sealed state of a revoked profile and retire its name (contract 26)."""
+
+
+class AskGenerations(Request[GenerationsTold], frozen=True, kw_only=True):
+    """The sealed generations that are kept."""
+
+
+class RollBack(Request[ProfileTold], frozen=True, kw_only=True):
+    """Make the state of an earlier, or an unhealthy, generation the current one: as a new generation (contract 25)."""
+
+    generation: Annotated[int, msgspec.Meta(ge=1, le=2**53)]
+
+
+class CheckProfile(Request[ProfileTold], frozen=True, kw_only=True):
+    """Run the health check on the current state, in a browser of its own; what passes is sealed again."""
+
+
+class ImportState(Request[ProfileTold], frozen=True, kw_only=True):
+    """Make a sealed object that the caller put into the store the next generation (contract 25, 28).
+
+    It must open as this profile's, for `generation`, with the profile's origins, and pass the health check.
+    """
+
+    generation: Annotated[int, msgspec.Meta(ge=1, le=2**53)]
+    """The next one: an import that was overtaken is refused."""
+    object: Annotated[str, msgspec.Meta(max_length=300)]
+    sha256: RequestKey
+    ceremony: Id | None = None
+    """Of a login; used up when it succeeds."""
+
+
+class Ceremony(Request[CeremonyTold], frozen=True, kw_only=True):
+    """Begin a login ceremony, or end it (contract 28). While it is open the profile is not leased."""
+
+    ceremony: Id
+    end: bool = False
+
+
+class Rewrap(Request[GenerationsTold], frozen=True, kw_only=True):
+    """Encrypt every kept generation that is under another key anew, with `key`, the current one (contract 27)."""
+
+    key: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}\Z")]
 
 
 class ListProfiles(Request[Listed], frozen=True, kw_only=True):
@@ -299,6 +348,13 @@ ProfileRequest = (
     | CreateProfile
     | ShowProfile
     | RevokeProfile
+    | DeleteProfile
+    | AskGenerations
+    | RollBack
+    | CheckProfile
+    | ImportState
+    | Ceremony
+    | Rewrap
 )
 RunRequest = TakeRun | ReportRun | ApproveRun | RejectRun | GrantRun | CancelRun | ShowRun
 
@@ -319,6 +375,13 @@ VERBS: dict[str, type[ProfileRequest]] = {
     "create": CreateProfile,
     "show": ShowProfile,
     "revoke": RevokeProfile,
+    "delete": DeleteProfile,
+    "generations": AskGenerations,
+    "rollback": RollBack,
+    "check": CheckProfile,
+    "import": ImportState,
+    "login": Ceremony,
+    "rewrap": Rewrap,
 }
 """Last token of a profile subject -> body. Those with a lease go to the owner's route, the others to any host."""
 

@@ -15,6 +15,7 @@ from lessor.lease import (
     acting,
     alarm,
     approval,
+    chores,
     control,
     declaring,
     ending,
@@ -30,6 +31,8 @@ from lessor.lease.verdict import (
     ApprovalAsked,
     Asked,
     BrowserGone,
+    ChoreLanded,
+    ChoreOver,
     ClosedLanded,
     ClosingLanded,
     Desk,
@@ -57,19 +60,26 @@ from lessor.lease.verdict import (
 from lessor.messages.request import (
     Acquire,
     Act,
+    AskGenerations,
     AskOutcome,
     AskStatus,
     Cancel,
+    Ceremony,
     Checkpoint,
+    CheckProfile,
     Close,
     CreateProfile,
     DeclareStep,
+    DeleteProfile,
+    ImportState,
     ListSteps,
     Navigate,
     Observe,
     Reconcile,
     Renew,
     RevokeProfile,
+    Rewrap,
+    RollBack,
     ShowProfile,
 )
 
@@ -101,27 +111,24 @@ def decide(ledger: Ledger, desk: Desk, event: Event, now: Now) -> Verdict:  # no
             return acting.dispatched(ledger, desk, event, now)
         case ReadDone():
             return lane.read_done(ledger, desk, event, now)
-        case ClosingLanded():
-            return ending.closing_landed(ledger, desk, now)
+        case ClosingLanded() | SealLanded() | ClosedLanded():
+            return ending.landed(ledger, desk, event, now)
         case Looked():
             return ending.looked(ledger, desk, event, now)
         case Sealed():
             return ending.sealed(ledger, desk, event, now)
         case SealFailed():
             return ending.seal_failed(ledger, desk, event, now)
-        case SealLanded():
-            return ending.seal_landed(ledger, desk, now)
         case Killed():
-            # The browser of a start that was dropped leaves nothing to close.
-            return ending.killed(ledger, desk, event, now) if desk.ending == "killing" else Verdict(desk)
-        case ClosedLanded():
-            return ending.closed_landed(ledger, desk, now)
+            return ending.killed(ledger, desk, event, now)
         case BrowserGone() | Extended():
             return _browser(ledger, desk, event, now)
         case RunSeen():
             return sweep.run_seen(ledger, desk, event, now)
         case TickDue():
             return sweep.ticked(ledger, desk, now)
+        case ChoreOver() | ChoreLanded():
+            return chores.went_on(ledger, desk, event, now)
         case Drain():
             return ending.drain(ledger, desk, now)
         case _:
@@ -163,6 +170,20 @@ def _asked(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
             return profile.show(ledger, desk, asked, now)
         case RevokeProfile():
             return profile.revoke(ledger, desk, asked, now)
+        case DeleteProfile():
+            return chores.delete(ledger, desk, asked, now)
+        case AskGenerations():
+            return chores.generations(ledger, desk, asked, now)
+        case RollBack():
+            return chores.roll_back(ledger, desk, asked, now)
+        case CheckProfile():
+            return chores.check(ledger, desk, asked, now)
+        case ImportState():
+            return chores.import_(ledger, desk, asked, now)
+        case Ceremony():
+            return chores.ceremony(ledger, desk, asked, now)
+        case Rewrap():
+            return chores.rewrap(ledger, desk, asked, now)
         case _:
             assert_never(asked.request)
 

@@ -9,8 +9,10 @@ from typing import Literal
 
 from lessor.errors import Problem
 from lessor.findings import Away, NotSent, Sent, Target
+from lessor.journal import Generation
 from lessor.limits import Limits
 from lessor.messages.action import Observation, PageView
+from lessor.messages.health import HealthCheck
 from lessor.messages.ids import Caller
 from lessor.messages.record import AnyRecord
 from lessor.messages.reply import Reply
@@ -99,6 +101,22 @@ class Remembered:
         return (self.id, self.kind, self.lease, self.claim) == (op.id, type(op), op.lease, op.claim)
 
 
+@dataclass(frozen=True, slots=True)
+class Chore:
+    """Work on the sealed state under way; who asked for it."""
+
+    asked: Asked
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CeremonyOpen:
+    """A person is logging the profile in."""
+
+    id: str
+    until_ms: int
+
+
 Ending = Literal["waiting", "looking", "sealing", "killing", "closing"]
 
 
@@ -123,6 +141,8 @@ class Desk:
     claim_seen: int = 0
     """The highest claim of the lease's run that a sweep read: lower ones are fenced (contract 17)."""
     start: Start | None = None
+    chore: Chore | None = None
+    ceremony: CeremonyOpen | None = None
     queue: tuple[Place, ...] = ()
     ending: Ending | None = None
     closers: tuple[Asked, ...] = ()
@@ -233,6 +253,8 @@ class Sealed:
     sha256: str
     size: int
     key_id: str
+    unhealthy: str | None = None
+    """What the health check found wrong with the state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,8 +313,23 @@ class Drain:
     """The host is stopping."""
 
 
+@dataclass(frozen=True, slots=True)
+class ChoreOver:
+    """Answer to `Reseal`, `TryState` and `RemoveObjects`; None: the objects are removed."""
+
+    slot: int
+    result: Sealed | Problem | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChoreLanded:
+    pass
+
+
 Event = (
     Asked
+    | ChoreOver
+    | ChoreLanded
     | Alarm
     | RunsRead
     | Started
@@ -394,11 +431,51 @@ class Look:
 class SealState:
     generation: int
     until_ms: int
+    health: HealthCheck | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class KillBrowser:
     instance: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reseal:
+    """Open a sealed state, and encrypt it anew as that generation, with today's key."""
+
+    slot: int
+    sealed: Generation
+    becomes: int
+
+
+@dataclass(frozen=True, slots=True)
+class TryState:
+    """Start a browser from a sealed state, run the profile's health check, if any, and seal what it left."""
+
+    slot: int
+    instance: str
+    generation: int
+    """What the object was sealed as; 0: there is none, start fresh."""
+    object: str | None
+    sha256: str
+    origins: tuple[str, ...]
+    becomes: int
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveObjects:
+    """Every sealed object of the profile."""
+
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class SweepObjects:
+    """Remove what is not in `keep`, if an older epoch left it or if it is in `old`. Not answered."""
+
+    keep: tuple[str, ...]
+    old: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,6 +502,10 @@ Effect = (
     | Look
     | SealState
     | KillBrowser
+    | Reseal
+    | TryState
+    | RemoveObjects
+    | SweepObjects
     | Release
     | Again
 )

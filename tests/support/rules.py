@@ -25,6 +25,7 @@ from lessor.lease.verdict import (
     Asked,
     BrowserGone,
     CancelRead,
+    ChoreOver,
     Desk,
     Dispatch,
     DispatchDone,
@@ -40,6 +41,8 @@ from lessor.lease.verdict import (
     ReadGrant,
     ReadRuns,
     Release,
+    RemoveObjects,
+    Reseal,
     RunSeen,
     RunsRead,
     Say,
@@ -47,6 +50,8 @@ from lessor.lease.verdict import (
     SealState,
     StartBrowser,
     Started,
+    SweepObjects,
+    TryState,
     Verdict,
     Visit,
 )
@@ -110,6 +115,8 @@ class Owner:
     runs: dict[str, tuple[int, RunRecord]] = field(default_factory=dict[str, tuple[int, RunRecord]])
     held_back: set[type[Effect]] = field(default_factory=set[type[Effect]])
     released: bool = False
+    key: str = "1"
+    """The key that new seals use."""
     slots: int = 0
     ids: int = 0
     revisions: int = 0
@@ -263,9 +270,15 @@ class Owner:
             case Look():
                 self.tell(Looked(PAGE))
             case SealState(generation=generation):
-                self.tell(Sealed(f"object-{generation}", "0" * 64, 100, "1"))
+                self.tell(Sealed(f"object-{generation}", "0" * 64, 100, self.key))
             case KillBrowser(instance=instance):
                 self.tell(Killed(self.now_ms, instance))
+            case Reseal(slot=slot) | TryState(slot=slot):
+                self.tell(ChoreOver(slot, Sealed(self.id("object"), "0" * 64, 100, self.key)))
+            case RemoveObjects(slot=slot):
+                self.tell(ChoreOver(slot, None))
+            case SweepObjects():
+                pass
             case CancelRead():
                 self._cancel_read()
             case Release():
