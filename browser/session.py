@@ -15,7 +15,7 @@ from lessor.browser.keeper.client import Gone, Keeper
 from lessor.browser.keeper.linux import boot_ms
 from lessor.browser.keeper.state import read as read_record
 from lessor.browser.keyring import Keyring
-from lessor.browser.ladder import Ladder
+from lessor.browser.ladder import Ladder, Rung
 from lessor.browser.live import remember_main
 from lessor.browser.navigate import navigate
 from lessor.browser.observe import observe
@@ -33,6 +33,7 @@ TABS_MAX = 50
 PROBE_MS_MAX = 500
 CLOSE_TAB_MS_MAX = 1000
 ATTACH_MS_MAX = 5000
+RESTART_MS_MAX = 10_000
 
 
 class LiveSession:
@@ -60,7 +61,6 @@ class LiveSession:
         self._popups = 0
         self._is_shelving = False  # pages that open now are ours, for reading and writing storage
         self._is_ending = False
-        self._is_restarted = False  # once in a lease: what dies twice is not kept alive
         self._reading: asyncio.Task[Any] | None = None
         self._killing: asyncio.Task[int | None] | None = None
         self._restarting: asyncio.Task[bool] | None = None
@@ -241,28 +241,34 @@ class LiveSession:
         return tab
 
     async def _restart(self, deadline_ms: int) -> bool:
-        """A new browser under the same lease and epoch, from the state that the lease began with."""
-        if self._is_ending or self._is_restarted:
-            return False
-        self._is_restarted = True
-        self._connection.door.shut(Away.GONE)
-        spec = replace(self._spec, until_ms=self._until_ms)
-        # Whoever cancels the read must not leave a browser that nobody holds.
-        self._restarting = asyncio.create_task(self._take_over(spec, deadline_ms))
-        return await asyncio.shield(self._restarting)
-
-    async def _take_over(self, spec: BrowserSpec, deadline_ms: int) -> bool:
-        made = await self._relaunch(spec, self._keeper, deadline_ms)
-        if made is None:
-            return False
-        old = self._tabs[MAIN]
-        self._hold(*made)
-        self._tabs = {}
-        if await self.open(self._connection.context.pages[0], deadline_ms) is not None:
+        """A new browser under the same lease and epoch, from the state that the lease began with. It has a bound of its
+        own: whoever asked has the answer in time, and the next one who asks has the browser."""
+        if self._restarting is None:
+            if self._is_ending:
+                return False
             self._connection.door.shut(Away.GONE)
-            return False
-        self._succeed(MAIN, old, self._tabs[MAIN])
-        return True
+            self._restarting = asyncio.create_task(self._take_over(boot_ms() + RESTART_MS_MAX))
+        elif self._restarting.done():
+            return False  # once in a lease: what dies twice is not kept alive
+        await asyncio.wait({self._restarting}, timeout=max(0, deadline_ms - boot_ms()) / 1000)
+        return self._restarting.done() and self._restarting.result()
+
+    async def _take_over(self, deadline_ms: int) -> bool:
+        spec, old = replace(self._spec, until_ms=self._until_ms), self._tabs[MAIN]
+        made = await self._relaunch(spec, self._keeper, deadline_ms)
+        if made is not None:
+            self._hold(*made)
+            self._tabs = {MAIN: old}
+            refused = await self.open(self._connection.context.pages[0], deadline_ms)
+            if refused is None:
+                self._succeed(MAIN, old, self._tabs[MAIN])
+                self.main.owed = Rung.RESTART.told
+                return True
+            self._tabs = {MAIN: old}
+            self._connection.door.shut(Away.GONE)
+        if self._reading is None:
+            asyncio.get_running_loop().call_soon(self._mourn)
+        return False
 
     def _succeed(self, name: str, old: Tab, tab: Tab) -> None:
         tab.address, tab.notices = old.address, old.notices
@@ -333,7 +339,8 @@ class LiveSession:
 
     def _mourn(self) -> None:
         """Say once that the browser is gone; a read under way may still bring another."""
-        if self._connection.door.away is not None and not self._is_ending:
+        is_coming = self._restarting is not None and not self._restarting.done()
+        if self._connection.door.away is not None and not self._is_ending and not is_coming:
             self._is_ending = True
             self._on_gone()
 

@@ -15,7 +15,7 @@ from lessor.browser.door import Door, Failed
 from lessor.browser.notices import Notices
 from lessor.browser.origins import BLANK
 from lessor.browser.views import Memory, Reading, reading
-from lessor.errors import Code, Problem, problem
+from lessor.errors import Code, Problem, Recovered, problem
 from lessor.ports import Away
 
 T = TypeVar("T")
@@ -59,6 +59,8 @@ class Tab:
         self.dialogs: deque[str] = deque(maxlen=16)
         self.asking: str | None = None
         """The kind of a dialog that stands open: the page answers nothing until it is answered."""
+        self.owed: Recovered | None = None
+        """It took the place of another tab, and nobody was told yet."""
         self.address = BLANK
         """Where `navigate` last took the tab: what may be loaded again. What an act led to never is."""
         self.is_loading = False

@@ -9,8 +9,8 @@ from lessor.check.history import (
     Dropped,
     Hit,
     Ordered,
-    Page,
     Owned,
+    Page,
     Passed,
     Rest,
     Sent,
@@ -170,10 +170,10 @@ class _Truth:
                 if number in self.inputs:
                     yield Finding("P6", "not sent, though it was", (self.inputs[number], moment))
             case Reconciled(counted=True, verdict="succeeded"):
-                if self.commits[record.request_key] not in self.hits:
+                if self.commits.get(record.request_key) not in self.hits:
                     yield Finding("P6", "succeeded before any effect", (moment,))
             case Reconciled(counted=True, verdict="not_sent"):
-                number = self.commits[record.request_key]
+                number = self.commits.get(record.request_key, ("", 0))
                 self.void[number] = moment
                 if number in self.hits:
                     yield Finding("P6", "reconciled as not sent, though it happened", (self.hits[number], moment))
@@ -278,7 +278,7 @@ def _disagrees(known: _Known, request: ProfileRequest, answer: Told) -> str | No
             return None if reply.lease and reply.lease.lease in known.expires_ms else "no grant on record"
         case _, Renewed() if reply.lease is not None:
             until_ms = reply.lease.clock_ms + ms(reply.lease.expires_in_s)
-            return None if until_ms <= known.expires_ms[reply.lease.lease] else "a longer renewal than on record"
+            return None if until_ms <= known.expires_ms.get(reply.lease.lease, 0) else "a longer renewal than on record"
         case Close(), Closed():
             closed, receipt = known.closed.get(request.lease), reply.receipt
             sealed = known.sealed.get(request.lease)

@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -38,7 +38,7 @@ fetch('/shown');
 
 
 @contextmanager
-def display() -> Iterator[str]:
+def display() -> Generator[str]:
     """An X server of its own; it chooses the number."""
     read, write = os.pipe()
     with subprocess.Popen(
@@ -95,7 +95,7 @@ class Person:
 
 
 @contextmanager
-def logging_in(town: Place, profile: str) -> Iterator[Person]:
+def logging_in(town: Place, profile: str) -> Generator[Person]:
     with display() as screen, tempfile.TemporaryDirectory(prefix="l-") as live:
         environment = town.environment(DISPLAY=screen, LESSOR_LIVE_DIR=live)
         with subprocess.Popen(
