@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -100,7 +100,7 @@ class Application:
 
 
 @contextmanager
-def served(application: Application) -> Iterator[str]:
+def served(application: Application) -> Generator[str]:
     class Endpoint(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             application.heard.append((self.path, self.headers["Authorization"]))
