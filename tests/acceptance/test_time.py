@@ -12,6 +12,7 @@ import pytest
 
 import lessor
 from lessor.actors.bridge import LoopIo
+from lessor.actors.process import Stop
 from lessor.actors.run import RunActor, See, Take, Want
 from lessor.client import Client
 from lessor.errors import Code, Problem
@@ -262,7 +263,8 @@ async def test_l25_an_observation_whose_answer_is_lost(stage: Stage, lost: int) 
         again = await acquire()
         assert not again.reattached
         assert again.lease != first.lease
-    ref.stop()
+    ref.tell(Stop())
+    await asyncio.to_thread(ref.actor_stopped.wait, 5)
     await io.close()
 
 
