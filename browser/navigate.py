@@ -58,7 +58,7 @@ async def _load(tab: Tab, guard: Guard, url: str, deadline_ms: int) -> PageView 
         return _stop(tab)
     if isinstance(found, (Failed, Away)):
         return tab.unanswered(found)
-    page = remember(tab, found)
+    page = await remember(tab, found, deadline_ms)
     tab.address = page.url if guard.origins.may_show(page.url) else tab.address
     if not guard.origins.may_show(page.url):
         tab.door.start(tab.cdp.send("Page.navigate", {"url": BLANK}))

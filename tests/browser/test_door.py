@@ -33,7 +33,7 @@ KINDS = (
     async_api.Route,
 )
 UNBOUNDED = {name for kind in KINDS for name, _ in inspect.getmembers(kind, inspect.iscoroutinefunction)} | {"send"}
-OURS = {"_keeper", "keeper", "session", "engine", "_pool", "warm", "old", "client", "self"}
+OURS = {"_keeper", "keeper", "session", "engine", "_pool", "warm", "old", "client", "health", "self"}
 """Receivers of our own whose methods are bounded themselves."""
 DOORS = {"through", "start"}
 
@@ -59,6 +59,10 @@ def _passed_whole(tree: ast.Module) -> set[str]:
     defined = {node.name for node in ast.walk(tree) if isinstance(node, ast.AsyncFunctionDef)}
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     inside = {id(given) for call in calls if _name(call.func) in DOORS for given in call.args}
+    handed = {_name(given) for call in calls if _name(call.func) in DOORS for given in call.args} - {""}
+    for assigned in (node for node in ast.walk(tree) if isinstance(node, ast.Assign)):
+        if any(_name(target) in handed for target in assigned.targets):
+            inside |= {id(node) for node in ast.walk(assigned.value)}
     called = {name: [call for call in calls if _name(call.func) == name] for name in defined}
     return {name for name, found in called.items() if found and all(id(call) in inside for call in found)}
 
