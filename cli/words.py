@@ -10,7 +10,10 @@ from lessor.errors import Code, Problem, problem
 from lessor.messages.action import Action, AnyAction, Check, Click, Commit, Match, Press, Scroll, Select, Type
 from lessor.messages.ids import request_key
 
-HELP: Final = "click REF | type REF TEXT (or --secret NAME) | select REF OPTION... | check REF [--off] | press KEY [--ref] | scroll [REF]"
+HELP: Final = (
+    "click REF | type REF TEXT (or --secret NAME) | select REF OPTION... | check REF [--off] | press KEY [--ref]"
+    " | scroll [REF]"
+)
 
 
 @dataclass(frozen=True, slots=True)

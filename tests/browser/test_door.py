@@ -32,7 +32,7 @@ KINDS = (
     async_api.Response,
     async_api.Route,
 )
-UNBOUNDED = {name for kind in KINDS for name, of in inspect.getmembers(kind, inspect.iscoroutinefunction)} | {"send"}
+UNBOUNDED = {name for kind in KINDS for name, _ in inspect.getmembers(kind, inspect.iscoroutinefunction)} | {"send"}
 OURS = {"_keeper", "keeper", "session", "engine", "_pool", "warm", "old", "client", "health", "self"}
 """Receivers of our own whose methods are bounded themselves."""
 DOORS = {"through", "start"}
