@@ -65,7 +65,13 @@ class Scroll(Action, frozen=True, kw_only=True, tag="scroll"):
     by_px: Annotated[int, msgspec.Meta(ge=-100_000, le=100_000)] = 0
 
 
-AnyAction = Click | Type | Select | Check | Press | Scroll
+class Hover(Action, frozen=True, kw_only=True, tag="hover"):
+    """Move the pointer to the middle of the element, and leave it there."""
+
+    ref: Reference
+
+
+AnyAction = Click | Hover | Type | Select | Check | Press | Scroll
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
