@@ -49,15 +49,22 @@ async def watched(tab: Tab, work: Work[T], deadline_ms: int, patience_ms: int) -
     ahead = asyncio.ensure_future(tab.call("Runtime.evaluate", deadline_ms, expression="1"))
     ahead.add_done_callback(lambda done: None if done.cancelled() or done.result() is Away.SILENT else tab.lives())
     task = asyncio.ensure_future(work(tab, deadline_ms))
+    silent_ms: int | None = None
     try:
         while (left_ms := deadline_ms - boot_ms()) > 2 * ANSWER_MS:
-            await asyncio.wait({task}, timeout=min(left_ms / 2, patience_ms) / 1000)
+            patient_ms = min(left_ms / 2, patience_ms) if silent_ms is None else ANSWER_MS
+            await asyncio.wait({task}, timeout=patient_ms / 1000)
             if task.done():
                 break
             asked = condition(tab, min(deadline_ms - ANSWER_MS, boot_ms() + PROBE_MS_MAX))
             found = await _unless(task, asked)
-            is_ours = found is Condition.HUNG and ahead.done() and boot_ms() - tab.alive_ms < OWN_MS_MAX
-            if found not in (None, Condition.PENDING) and not is_ours:
+            if found is Condition.HUNG and ahead.done():
+                silent_ms = silent_ms or boot_ms() - PROBE_MS_MAX
+                is_over = boot_ms() - silent_ms > SILENCE_MS_MIN and boot_ms() - tab.alive_ms > OWN_MS_MAX
+                found = Condition.HUNG if is_over else None
+            elif found is Condition.PENDING:
+                silent_ms = found = None
+            if found is not None:
                 return found
             if not task.done() and tab.is_leaving and (tab.is_arriving or not ahead.done()):
                 return known(tab) or Condition.HUNG
@@ -118,7 +125,11 @@ class Recovery:
         if isinstance(tab, Problem):
             return tab
         if tab.owed is not None:
-            return await self._again(name, work, deadline_ms, tab.owed, goes=goes)
+            answer = await self._again(name, work, deadline_ms, tab.owed, goes=goes)
+            is_hung = isinstance(answer, Problem) and answer.code is Code.TAB_HUNG
+            if not is_hung or deadline_ms - boot_ms() <= ROOM_MS_MIN:
+                return answer
+            return await self._climb(name, tab, work, deadline_ms, goes=goes)
         began_ms = boot_ms()
         found = await watched(tab, work, deadline_ms, PATIENCE_MS_MAX)
         match self._matter(tab, found):

@@ -11,8 +11,8 @@ from lessor.messages.action import Action, AnyAction, Check, Click, Commit, Hove
 from lessor.messages.ids import request_key
 
 HELP: Final = (
-    "click REF | hover REF | type REF TEXT (or --secret NAME) | select REF OPTION... | check REF [--off] | press KEY [--ref]"
-    " | scroll [REF]"
+    "click REF | hover REF | type REF TEXT (or --secret NAME) | select REF OPTION... | check REF [--off]"
+    " | press KEY [--ref] | scroll [REF]"
 )
 
 

@@ -28,6 +28,7 @@ from lessor.messages.request import Act, AskStatus, Cancel, Navigate, Observe
 from tests.support.broker import fresh
 from tests.support.stage import Stage, staged
 from tests.support.web import Web
+from tests.support.wedges import silent
 from tests.support.wire import Wire
 
 DEADLINE_S = 1.0
@@ -142,7 +143,9 @@ async def _wedge(stage: Stage, profile: str, wedge: str) -> None:
     if wedge == "crash":
         await session.main.call("Page.crash", BootClock().now_ms() + 200)
     else:
-        await session.main.page.evaluate(f"setTimeout(() => {{ {WEDGES[wedge]} }}, 1) && 0")
+        await session.main.page.evaluate(f"setTimeout(() => {{ {WEDGES[wedge]} }}, 50) && 0")
+        if wedge == "loop":
+            await silent(session)
 
 
 async def _cell(stage: Stage, web: Web, operation: str, wedge: str, figures: Figures) -> None:
