@@ -108,6 +108,8 @@ class Recovery:
         self._tab = tab
         self._ladder = ladder
         self._load = load
+        self._stuck: set[str] = set()
+        """Tabs that hung again where they were loaded again: the next read begins with the next rung."""
 
     def __repr__(self) -> str:
         return f"<Recovery {self._ladder!r}>"
@@ -125,10 +127,14 @@ class Recovery:
         if isinstance(tab, Problem):
             return tab
         if tab.owed is not None:
-            answer = await self._again(name, work, deadline_ms, tab.owed, goes=goes)
-            is_hung = isinstance(answer, Problem) and answer.code is Code.TAB_HUNG
-            if not is_hung or deadline_ms - boot_ms() <= ROOM_MS_MIN:
-                return answer
+            if name not in self._stuck:
+                answer = await self._again(name, work, deadline_ms, tab.owed, goes=goes)
+                if not (isinstance(answer, Problem) and answer.code is Code.TAB_HUNG):
+                    return answer
+                self._stuck.add(name)
+                if deadline_ms - boot_ms() <= ROOM_MS_MIN:
+                    return answer
+            self._stuck.discard(name)
             return await self._climb(name, tab, work, deadline_ms, goes=goes)
         began_ms = boot_ms()
         found = await watched(tab, work, deadline_ms, PATIENCE_MS_MAX)
