@@ -14,6 +14,7 @@ from lessor.lease.verdict import (
     BrowserGone,
     CancelRead,
     Desk,
+    DialogClosed,
     Dispatch,
     DispatchDone,
     Effect,
@@ -25,6 +26,7 @@ from lessor.lease.verdict import (
     Looked,
     ReadDone,
     ReadRuns,
+    Resume,
     RunSeen,
     RunsRead,
     Sealed,
@@ -33,11 +35,12 @@ from lessor.lease.verdict import (
     StartBrowser,
     Started,
     StartFailed,
+    TellDialog,
     Visit,
 )
 from lessor.messages.action import Observation
 from lessor.messages.ids import ProfileKey, RunKey
-from lessor.messages.request import Navigate
+from lessor.messages.request import AnswerDialog, Navigate
 from lessor.messages.run import RunReading
 from lessor.ports import BrokerAway, BrowserSpec, Session
 
@@ -72,7 +75,7 @@ class Hands:
                 self._actor.perform(lambda: self._read_runs(effect), self._actor.take)
             case StartBrowser():
                 self._start(effect, ledger, desk, until_ms)
-            case Aim() | Dispatch() | Visit():
+            case Aim() | Dispatch() | Resume() | TellDialog() | Visit():
                 self._page(effect)
             case CancelRead():
                 if self.session is not None:
@@ -115,7 +118,7 @@ class Hands:
         profile = ledger.profile
         assert profile is not None
         current = ledger.generations[-1] if ledger.generations else None
-        origins, strict, epoch = profile.origins, profile.strict, desk.epoch
+        origins, strict, policy, epoch = profile.origins, profile.strict, profile.policy, desk.epoch
 
         async def start() -> Session | Problem:
             sealed: bytes | None = None
@@ -140,6 +143,7 @@ class Hands:
                 strict=strict,
                 sealed=sealed,
                 generation=current.number if current is not None else 0,
+                policy=policy,
             )
             session = await self._ports.browser.start(spec, lambda: self.gone(order.instance))
             if self._over and not isinstance(session, Problem):
@@ -156,10 +160,10 @@ class Hands:
 
         self._actor.perform(start, started)
 
-    def _page(self, effect: Aim | Dispatch | Visit) -> None:
+    def _page(self, effect: Aim | Dispatch | Resume | TellDialog | Visit) -> None:
         self._actor.perform(lambda: self._touch(effect), self._actor.take)
 
-    async def _touch(self, effect: Aim | Dispatch | Visit) -> Event:
+    async def _touch(self, effect: Aim | Dispatch | Resume | TellDialog | Visit) -> Event:
         session = self.session
         match effect:
             case Aim(slot=slot, act=act, until_ms=until_ms):
@@ -172,6 +176,15 @@ class Hands:
                 if session is None:
                     return DispatchDone(slot, Away.GONE)
                 return DispatchDone(slot, await session.dispatch(act.tab, act.action, target, until_ms))
+            case Resume(slot=slot, dialog=dialog):
+                return DispatchDone(slot, Away.GONE if session is None else await session.resume(dialog))
+            case TellDialog(asked=asked, until_ms=until_ms):
+                request = asked.request
+                assert isinstance(request, AnswerDialog)
+                if session is None:
+                    return DialogClosed(asked, Away.GONE)
+                given = await session.answer_dialog(request.dialog, request.accept, request.text, until_ms)
+                return DialogClosed(asked, given)
             case Visit(slot=slot, op=op, until_ms=until_ms):
                 if session is None:
                     return ReadDone(slot, Away.GONE)

@@ -15,8 +15,8 @@ from lessor.actors.process import ChildFailed, Process
 from lessor.actors.talk import Hold, Result, Talk, as_problem
 from lessor.errors import Code, Problem, problem
 from lessor.messages.action import AnyAction, Commit, Match
-from lessor.messages.reply import AnyReply, RunTold
-from lessor.messages.request import Acquire, Act, Navigate, Observe, ReportRun, TakeRun
+from lessor.messages.reply import AnyReply, DialogAnswered, RunTold
+from lessor.messages.request import Acquire, Act, AnswerDialog, Navigate, Observe, ReportRun, TakeRun
 from lessor.messages.run import RunStatus
 from lessor.trust import Heard
 
@@ -73,6 +73,18 @@ class Do:
 
 
 @dataclass(frozen=True, slots=True)
+class Decide:
+    """Answer a dialog: never behind the act that it holds."""
+
+    profile: str
+    dialog: str
+    accept: bool
+    text: str
+    timeout_s: float
+    answer: Reply
+
+
+@dataclass(frozen=True, slots=True)
 class End:
     """Close the profile's lease; seals unless `discard`."""
 
@@ -99,7 +111,7 @@ class LeaseGone:
 
 
 PageCall = Go | See | Do
-Asking = Take | Want | End | Report | PageCall
+Asking = Take | Want | End | Report | Decide | PageCall
 
 
 class Held(Protocol):
@@ -164,6 +176,8 @@ class RunActor(Process):
                 desk = self._desk(message.profile)
                 desk.lane.append(message)
                 self._next(desk)
+            case Decide():
+                self._decide(message)
             case End():
                 self._end(message)
             case Report():
@@ -316,6 +330,27 @@ class RunActor(Process):
         self.perform(lambda: self._talk.close(hold, end.discard, end.timeout_s), ended)
 
     # -- the page
+
+    def _decide(self, call: Decide) -> None:
+        desk = self._desk(call.profile)
+        hold = desk.hold
+        if hold is None:
+            self._answer(call, _no_lease(call.profile))
+            return
+        request = AnswerDialog(
+            id=self._talk.fresh(),
+            lease=hold.view.lease,
+            claim=hold.view.claim,
+            deadline_ms=hold.deadline_ms(self._talk.clock.now_ms(), call.timeout_s),
+            dialog=call.dialog,
+            accept=call.accept,
+            text=call.text,
+        )
+
+        def told(heard: Heard) -> None:
+            self._answer(call, heard if isinstance(heard, DialogAnswered) else as_problem(heard))
+
+        self.perform(lambda: self._talk.decide(hold, request, call.timeout_s), told)
 
     def _next(self, desk: Desk) -> None:
         while desk.lane and not desk.busy:

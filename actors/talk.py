@@ -19,7 +19,7 @@ from lessor.messages.reply import (
     Reply,
     RunTold,
 )
-from lessor.messages.request import Acquire, Act, AskOutcome, Close, Navigate, Observe, Request
+from lessor.messages.request import Acquire, Act, AnswerDialog, AskOutcome, Close, Navigate, Observe, Request
 from lessor.ports import Addresses, Line, Pacer, Silence
 from lessor.trust import Conclusion, Heard, after_act, after_read, drops_lease
 
@@ -215,6 +215,10 @@ class Talk:
             " or ask a person before anyone repeats it.",
         )
         return Result(unknown, None, close=hold)
+
+    async def decide(self, hold: Hold, request: AnswerDialog, timeout_s: float) -> Heard:
+        """Sent once. Without an answer look again: the same dialog is there, or it was answered."""
+        return await self.line.ask(f"{hold.view.route}.dialog", request, timeout_s + 0.5)
 
     async def _ask(self, hold: Hold, request: Navigate | Observe | Act, timeout_s: float) -> Heard:
         verb = type(request).__name__.lower()

@@ -38,7 +38,8 @@ async def navigate(tab: Tab, guard: Guard, url: str, deadline_ms: int) -> PageVi
     try:
         return await _load(tab, guard, url, deadline_ms)
     except asyncio.CancelledError:
-        tab.stop_loading()
+        if tab.asks.open is None:  # one that holds a dialog is not given up: its answer decides
+            tab.stop_loading()
         raise
 
 

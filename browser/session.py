@@ -5,11 +5,12 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from playwright.async_api import Page
+from playwright.async_api import Dialog, Page
 
 from lessor.browser import act, state
+from lessor.browser.asks import LEAVING
 from lessor.browser.connection import Connection
-from lessor.browser.door import Failed
+from lessor.browser.door import Failed, first
 from lessor.browser.envelope import Whose
 from lessor.browser.keeper.client import Gone, Keeper
 from lessor.browser.keeper.linux import boot_ms
@@ -18,10 +19,10 @@ from lessor.browser.keyring import Keyring
 from lessor.browser.navigate import navigate
 from lessor.browser.observe import observe
 from lessor.browser.secretstore import Secrets
-from lessor.browser.tab import Tab, attach
-from lessor.errors import Code, Problem, problem
+from lessor.browser.tab import Tab, attach, hear
+from lessor.errors import Code, OpenDialog, Problem, dialog_open, problem
 from lessor.messages.action import AnyAction, Match, Observation, PageView, Type
-from lessor.ports import Away, BrowserSpec, NotSent, SealedState, Sent, Target
+from lessor.ports import Away, BrowserSpec, NotSent, Paused, SealedState, Sent, Target
 
 T = TypeVar("T")
 MAIN = "main"
@@ -29,6 +30,8 @@ TABS_MAX = 50
 PROBE_MS_MAX = 500
 CLOSE_TAB_MS_MAX = 1000
 ATTACH_MS_MAX = 5000
+LEAVE_MS_MAX = 2000
+NO_DIALOG = problem(Code.ACTION_NOT_ALLOWED, "That dialog is not open any more: observe.")
 
 
 class LiveSession:
@@ -57,6 +60,7 @@ class LiveSession:
         self._is_ending = False
         self._reading: asyncio.Task[Any] | None = None
         self._killing: asyncio.Task[int | None] | None = None
+        self._dispatching: tuple[Tab, asyncio.Task[Sent | NotSent | Away]] | None = None
         self.is_adopted = False
         keeper.gone.add_done_callback(lambda _: self._ended(Away.GONE))
         connection.browser.on("disconnected", lambda _: self._cut())
@@ -80,7 +84,8 @@ class LiveSession:
     async def open(self, page: Page, deadline_ms: int) -> Problem | Away | None:
         """Take `page` as the main tab, and its other pages as popups of the lease; None when that worked."""
         self._connection.context.on("page", self._on_page)
-        tab = await attach(self._connection.context, page, self._connection.door, deadline_ms)
+        self._connection.context.on("dialog", self._on_dialog)
+        tab = await attach(self._connection.context, page, self._connection.door, deadline_ms, self._spec.policy)
         if isinstance(tab, Away):
             return tab
         if isinstance(tab, Failed):
@@ -96,12 +101,12 @@ class LiveSession:
         at = self._tab(tab)
         if isinstance(at, Problem):
             return at
-        return await self._read(navigate(at, self._connection.guard, url, deadline_ms))
+        return await self._read(at, navigate(at, self._connection.guard, url, deadline_ms))
 
     async def observe(self, tab: str, deadline_ms: int) -> Observation | Problem | Away:
         """See `observe.observe`."""
         at = self._tab(tab)
-        return at if isinstance(at, Problem) else await self._read(observe(at, deadline_ms))
+        return at if isinstance(at, Problem) else await self._read(at, observe(at, deadline_ms))
 
     async def aim(
         self, tab: str, revision: str, action: AnyAction, match: Match, deadline_ms: int
@@ -113,7 +118,7 @@ class LiveSession:
         secret = await self._secret(action)
         if isinstance(secret, Problem):
             return secret
-        target = await act.aim(at, revision, action, match, deadline_ms)
+        target = await self._read(at, act.aim(at, revision, action, match, deadline_ms))
         if secret is None or not isinstance(target, Target):
             return target
         assert isinstance(target.token, act.Aim)
@@ -125,14 +130,46 @@ class LiveSession:
             return None
         return await asyncio.to_thread(self._secrets.value, self._spec.key.tenant, action.secret)
 
-    async def dispatch(self, tab: str, action: AnyAction, target: Target, deadline_ms: int) -> Sent | NotSent | Away:
-        """See `act.dispatch`."""
+    async def dispatch(
+        self, tab: str, action: AnyAction, target: Target, deadline_ms: int
+    ) -> Sent | NotSent | Paused | Away:
+        """See `act.dispatch`. A dialog that is held open pauses it."""
         at = self._tab(tab)
-        return (
-            NotSent("The tab was closed before.")
-            if isinstance(at, Problem)
-            else await act.dispatch(at, action, target, deadline_ms)
-        )
+        if isinstance(at, Problem):
+            return NotSent("The tab was closed before.")
+        if at.asks.open is not None:
+            return NotSent("A dialog opened before.")
+        self._dispatching = at, self._connection.door.start(act.dispatch(at, action, target, deadline_ms))
+        return await self.resume("")
+
+    async def resume(self, told: str) -> Sent | NotSent | Paused | Away:
+        """The end of the dispatch, or the next dialog that holds it."""
+        assert self._dispatching is not None
+        tab, task = self._dispatching
+        while not task.done():
+            held = tab.asks.open
+            if held is not None and held.view.id != told:
+                return Paused(held.view)
+            await first(task, tab.asks.changed)
+        return task.result()
+
+    async def answer_dialog(
+        self, dialog: str, accept: bool, text: str, deadline_ms: int
+    ) -> OpenDialog | Problem | Away:
+        """Close that dialog, once."""
+        for tab in self._tabs.values():
+            held = tab.asks.take(dialog)
+            if held is not None:
+                given = held.dialog.accept(text) if accept else held.dialog.dismiss()
+                done = await tab.door.through(given, deadline_ms)
+                if isinstance(done, Away):
+                    return done
+                if not accept:
+                    tab.dialogs.append(held.view.kind)
+                elif held.view.kind == LEAVING and tab.door.away is None:
+                    await tab.left(min(deadline_ms, boot_ms() + LEAVE_MS_MAX))
+                return NO_DIALOG if isinstance(done, Failed) else held.view
+        return self._connection.door.away or NO_DIALOG
 
     async def seal(self, generation: int, deadline_ms: int) -> SealedState | Problem | Away:
         """Export and encrypt. A wedged tab would hang the export, so it is closed; its storage is read on an empty
@@ -183,10 +220,17 @@ class LiveSession:
         """Pages that open meanwhile are the engine's own."""
         self._is_shelving = is_shelving
 
-    async def _read(self, work: Coroutine[Any, Any, T]) -> T | Problem:
+    async def _read(self, tab: Tab, work: Coroutine[Any, Any, T]) -> T | Problem:
+        """The result; a dialog that is held open is the answer to everything else in its tab."""
         task: asyncio.Task[T] = asyncio.create_task(work)
         self._reading = task
-        await asyncio.wait({task})
+        while not task.done():
+            held = tab.asks.open
+            if held is not None:
+                task.cancel()
+                await asyncio.wait({task})  # it must not see the dialog gone
+                return dialog_open(held.view)
+            await first(task, tab.asks.changed)
         if task.cancelled():
             return problem(Code.NAVIGATION_CANCELLED, "The read was stopped before it ended: ask again.")
         return task.result()
@@ -216,6 +260,16 @@ class LiveSession:
             return problem(Code.TAB_NOT_FOUND, f"There is no tab {name}: use {', '.join(sorted(self._tabs))}.")
         return tab
 
+    def _on_dialog(self, dialog: Dialog) -> None:
+        """Listening for all pages: without a listener Playwright answers by itself."""
+        for name, tab in self._tabs.items():
+            if tab.page is dialog.page:
+                return hear(tab, dialog, name)
+        main = self._tabs.get(MAIN)
+        if main is not None:
+            main.notices.add(f"{dialog.type} dialog of a page that is no tab dismissed: {dialog.message[:200]}")
+        self._connection.door.start(dialog.dismiss())
+
     def _on_page(self, page: Page) -> None:
         """A popup belongs to the lease and becomes a tab of its own; one too many is closed."""
         if self._is_shelving:
@@ -234,7 +288,7 @@ class LiveSession:
             if main is not None:
                 main.notices.add("a popup was closed: the lease has as many tabs as it may")
             return
-        tab = await attach(self._connection.context, page, door, boot_ms() + ATTACH_MS_MAX)
+        tab = await attach(self._connection.context, page, door, boot_ms() + ATTACH_MS_MAX, self._spec.policy)
         if isinstance(tab, Tab):
             self._tabs[name] = tab
             if main is not None:

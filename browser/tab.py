@@ -10,11 +10,13 @@ from typing import Any, TypeVar
 
 from playwright.async_api import BrowserContext, Dialog, Page
 
+from lessor.browser.asks import Asks
 from lessor.browser.cdp import Cdp, target_of
 from lessor.browser.door import Door, Failed
 from lessor.browser.notices import Notices
 from lessor.browser.views import Memory, Reading, reading
 from lessor.errors import Code, Problem, problem
+from lessor.messages.policy import PagePolicy
 from lessor.ports import Away
 
 T = TypeVar("T")
@@ -48,7 +50,7 @@ class World:
 class Tab:
     """Belongs to one connection and the event loop."""
 
-    def __init__(self, page: Page, cdp: Cdp, door: Door, target: str) -> None:
+    def __init__(self, page: Page, cdp: Cdp, door: Door, target: str, policy: PagePolicy) -> None:
         self.page = page
         self.cdp = cdp
         self.door = door
@@ -56,6 +58,8 @@ class Tab:
         self.memory = Memory()
         self.notices = Notices()
         self.dialogs: deque[str] = deque(maxlen=16)
+        """Kinds of those that were dismissed."""
+        self.asks = Asks(policy, target[:12].lower())
         self.is_loading = False
         self.is_leaving = False
         """A navigation began and has not arrived: until it does, Chromium holds back everything sent to the page."""
@@ -158,6 +162,11 @@ class Tab:
             self.is_loading = self.is_leaving = False
             self._changed.set()
 
+    async def left(self, deadline_ms: int) -> None:
+        """Wait for the next document: its predecessor has let go, and whoever looks must not see that one."""
+        self.is_loading = True
+        await self.until(lambda: not self.is_loading, deadline_ms)
+
     def stop_loading(self) -> None:
         """Give up a navigation under way; the tab keeps the document it has."""
         if self.door.away is None:
@@ -182,7 +191,9 @@ class Tab:
         return problem(Code.OUTPUT_INVALID, "The page gave no usable answer: observe again.")
 
 
-async def attach(context: BrowserContext, page: Page, door: Door, deadline_ms: int) -> Tab | Failed | Away:
+async def attach(
+    context: BrowserContext, page: Page, door: Door, deadline_ms: int, policy: PagePolicy
+) -> Tab | Failed | Away:
     """Open the tab's session and put the isolated world into its present and all later documents."""
     opened = await door.through(context.new_cdp_session(page), deadline_ms)
     if isinstance(opened, (Failed, Away)):
@@ -191,14 +202,15 @@ async def attach(context: BrowserContext, page: Page, door: Door, deadline_ms: i
     target = await door.through(target_of(cdp), deadline_ms)
     if isinstance(target, (Failed, Away)):
         return target
-    tab = Tab(page, cdp, door, target)
+    tab = Tab(page, cdp, door, target, policy)
     cdp.on("Runtime.executionContextCreated", tab.on_context)
     cdp.on("Runtime.executionContextsCleared", tab.on_contexts_cleared)
     cdp.on("Page.frameStartedNavigating", tab.on_loading)
     cdp.on("Page.domContentEventFired", tab.on_loaded)
     cdp.on("Page.frameStoppedLoading", tab.on_loaded)
     page.on("crash", tab.on_crash)
-    page.on("dialog", lambda dialog: _answer(tab, dialog))
+    page.on("close", lambda _: tab.asks.closed())
+    cdp.on("Page.javascriptDialogClosed", lambda _: tab.asks.closed())
     script = {"source": world_script(), "worldName": WORLD, "runImmediately": True}
     for method, parameters in (
         ("Page.enable", {}),
@@ -222,7 +234,17 @@ def deep(answer: dict[str, Any] | Failed | Away) -> Reading | Failed | Away:
         return Failed(f"no reading: {str(thrown)[:500]}")
 
 
-def _answer(tab: Tab, dialog: Dialog) -> None:
-    tab.notices.add(f"{dialog.type} dialog dismissed by policy: {dialog.message[:200]}")
-    tab.dialogs.append(dialog.type)
-    tab.door.start(dialog.dismiss())
+def hear(tab: Tab, dialog: Dialog, name: str) -> None:
+    """A dialog opened in the tab of that name: the policy answers it, and the next view says so, or it is held."""
+    decided = tab.asks.decide(dialog.type)
+    if decided is None:
+        tab.asks.hold(dialog, name)
+        return
+    how = "accepted" if decided else "dismissed"
+    tab.notices.add(f"{dialog.type} dialog {how} by policy: {dialog.message[:200]}")
+    if not decided:
+        tab.dialogs.append(dialog.type)
+    # A prompt that is accepted gives what it suggests.
+    tab.door.start(
+        dialog.accept(dialog.default_value if dialog.type == "prompt" else "") if decided else dialog.dismiss()
+    )

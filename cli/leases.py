@@ -50,7 +50,7 @@ def acquire(  # noqa: PLR0913 -- an option each
 ) -> None:
     """Take the run and lease the profile; a run that holds it already gets the same page again."""
     answer, where = Answer(as_json), Where(data_dir, nats)
-    file = _file(where, run, answer)
+    file = session_file(where, run, answer)
 
     async def work(at: Call) -> Leased:
         from lessor.cli.errand import Errand
@@ -106,7 +106,7 @@ def navigate(
 ) -> None:
     """Open a URL in the leased page."""
     answer, where = Answer(as_json), Where(data_dir, nats)
-    file = _file(where, run, answer)
+    file = session_file(where, run, answer)
 
     async def work(at: Call) -> "PageView":
         from lessor.cli.errand import Errand
@@ -134,7 +134,7 @@ def observe(
 ) -> None:
     """Read the leased page: its text, and the elements that can be acted on."""
     answer, where = Answer(as_json), Where(data_dir, nats)
-    file = _file(where, run, answer)
+    file = session_file(where, run, answer)
 
     async def work(at: Call) -> "Observation":
         from lessor.cli.errand import Errand
@@ -172,7 +172,7 @@ def act(  # noqa: PLR0913 -- an option each
 ) -> None:
     """One input to the page, at most once. The same command again, after an answer was lost, gets the recorded one."""
     answer, where = Answer(as_json), Where(data_dir, nats)
-    file = _file(where, run, answer)
+    file = session_file(where, run, answer)
     how = words.How(off=off, ref=ref, by_px=by_px, secret=secret)
     action = words.action(what, how)
     if isinstance(action, Problem):
@@ -211,7 +211,7 @@ def close(
 ) -> None:
     """Seal the profile's state and end the lease. The run goes on and may acquire again."""
     answer, where = Answer(as_json), Where(data_dir, nats)
-    file = _file(where, run, answer)
+    file = session_file(where, run, answer)
 
     async def work(at: Call) -> "Receipt":
         from lessor.cli.errand import Errand
@@ -226,7 +226,7 @@ def close(
     answer.give(receipt, lambda out: out.print(f"{receipt.kind}{generation} ({receipt.reason})"))
 
 
-def _file(where: Where, run: str, answer: Answer) -> "SessionFile":
+def session_file(where: Where, run: str, answer: Answer) -> "SessionFile":
     from lessor.cli.session import SessionFile
 
     try:

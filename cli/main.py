@@ -2,7 +2,7 @@
 
 import typer
 
-from lessor.cli import doctor, leases, playing, profiles, running, secrets, status
+from lessor.cli import dialogs, doctor, leases, playing, profiles, running, secrets, status
 
 EXIT_CODES = """\b
 Exit codes, one per class of error:
@@ -54,6 +54,7 @@ app.command("acquire")(leases.acquire)
 app.command("navigate")(leases.navigate)
 app.command("observe")(leases.observe)
 app.command("act")(leases.act)
+app.command("dialog")(dialogs.dialog)
 app.command("close")(leases.close)
 
 

@@ -7,15 +7,18 @@ import typer
 from lessor.cli.answer import Answer, fields
 from lessor.cli.call import Call, Where, call
 from lessor.cli.options import DataDir, Json, Nats, Profile, Timeout
+from lessor.errors import Code, problem
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from lessor.messages.policy import PagePolicy
     from lessor.messages.reply import ProfileTold
 
 
-def create(
+def create(  # noqa: PLR0913 -- an option each
     name: Profile,
+    *,
     origin: Annotated[list[str], typer.Option("--origin", help="An origin that its pages may have; 1 to 64.")],
     settle_s: Annotated[
         float, typer.Option("--settle-s", min=0, max=3600, help="How long a try may still take effect after its page.")
@@ -24,6 +27,10 @@ def create(
     idempotent: Annotated[
         bool, typer.Option("--idempotent", help="The target itself refuses a second use of a request key.")
     ] = False,
+    dialogs: Annotated[str, typer.Option("--dialogs", help="dismiss, accept, or ask.")] = "dismiss",
+    leaving: Annotated[
+        str, typer.Option("--leaving", help="A page that wants its visitor to stay: stay, leave, or ask.")
+    ] = "stay",
     data_dir: DataDir = None,
     nats: Nats = None,
     as_json: Json = False,
@@ -32,6 +39,8 @@ def create(
     """Make a profile known, or change its settings while it is free. Safe to repeat."""
     from lessor.cli.session import name as checked
 
+    policy = _policy({"dialogs": dialogs, "leaving": leaving}, Answer(as_json))
+
     async def work(at: Call) -> "ProfileTold":
         return await at.client.create_profile(
             checked(name, "profile"),
@@ -39,6 +48,7 @@ def create(
             settle_s=settle_s,
             strict=strict,
             idempotent_target=idempotent,
+            policy=policy,
             timeout_s=at.deadline.left_s(reserve_s=0.2),
         )
 
@@ -74,6 +84,17 @@ def list_(data_dir: DataDir = None, nats: Nats = None, as_json: Json = False, ti
     answer.give(told, draw)
 
 
+def _policy(said: dict[str, object], answer: Answer) -> "PagePolicy":
+    import msgspec
+
+    from lessor.messages.policy import PagePolicy
+
+    try:
+        return msgspec.convert(said, PagePolicy)
+    except msgspec.ValidationError as error:
+        answer.refuse(problem(Code.INVALID_REQUEST, f"That is no policy ({error}): see --help."))
+
+
 def _tell(answer: Answer, told: "ProfileTold") -> None:
     answer.give(
         told,
@@ -87,6 +108,8 @@ def _tell(answer: Answer, told: "ProfileTold") -> None:
                 ("settle_s", f"{told.settle_s:g}"),
                 ("strict", "yes" if told.strict else "no"),
                 ("idempotent", "yes" if told.idempotent_target else "no"),
+                ("dialogs", told.policy.dialogs),
+                ("leaving", told.policy.leaving),
                 ("leased by", told.leased_by),
             ),
         ),

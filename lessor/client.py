@@ -14,11 +14,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, TypeVar
 
+import msgspec
+
 from lessor.actors.bridge import LoopIo, Slot
 from lessor.actors.clock import BootClock
 from lessor.actors.process import ChildFailed, Stop
 from lessor.actors.ref import Ref, is_ref, tell
-from lessor.actors.run import Do, End, Go, Report, See, Take, Want
+from lessor.actors.run import Decide, Do, End, Go, Report, See, Take, Want
 from lessor.actors.talk import Talk, as_problem
 from lessor.actors.worker import Begin, Forget, WorkerSupervisor
 from lessor.broker.connection import Connection, Settings, open_connection
@@ -32,9 +34,11 @@ from lessor.ids import fresh_id
 from lessor.limits import Limits
 from lessor.messages.action import AnyAction, Commit, Match, Observation, PageView
 from lessor.messages.ids import Caller, request_key
+from lessor.messages.policy import DEFAULT, GivenPolicy, PagePolicy
 from lessor.messages.reply import (
     Acted,
     Closed,
+    DialogAnswered,
     Granted,
     LeaseView,
     Listed,
@@ -181,6 +185,7 @@ class Client:
         settle_s: float = 30.0,
         idempotent_target: bool = False,
         strict: bool = False,
+        policy: PagePolicy = DEFAULT,
         timeout_s: float = 10.0,
     ) -> ProfileTold:
         """Make a profile known, or change its settings while it is free. Safe to repeat."""
@@ -190,6 +195,7 @@ class Client:
             settle_s=settle_s,
             idempotent_target=idempotent_target,
             strict=strict,
+            policy=msgspec.convert(msgspec.to_builtins(policy), GivenPolicy),
         )
         return await self.ask(self._talk.to.profile(profile, "create"), request, ProfileTold, timeout_s)
 
@@ -434,6 +440,15 @@ class Lease:
         )
         assert isinstance(told, Acted)
         self._heard(told, told.page.revision if told.page is not None else None)
+        return told
+
+    async def dialog(self, dialog: str, *, accept: bool, text: str = "", timeout_s: float = 10.0) -> DialogAnswered:
+        """Answer the dialog that a `dialog_open` named (`error.problem.dialog.id`), once; then observe.
+
+        Raises `action_not_allowed` when it is not open any more. It does not wait for the act that opened it."""
+        told = await self._tell(lambda reply: Decide(self.profile, dialog, accept, text, timeout_s, reply), timeout_s)
+        assert isinstance(told, DialogAnswered)
+        self._heard(told, None)
         return told
 
     async def close(self, *, discard: bool = False, timeout_s: float = 20.0) -> Receipt:

@@ -174,11 +174,25 @@ _RETRYABLE: Final = frozenset(
 )
 
 
+class OpenDialog(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A dialog that waits for an answer. `message` is the page's own words: untrusted, at most 1,000 characters."""
+
+    id: str
+    """Names this one dialog: an answer that comes late never hits another."""
+    tab: str
+    kind: str
+    """`alert`, `confirm`, `prompt` or `beforeunload`."""
+    message: str
+    default: str | None = None
+    """What a prompt suggests."""
+
+
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The error record. `message` tells the reader what to do next.
 
     The optional fields belong to single codes: `holder_run`, `since`, `expires_at` (informational
-    wall-clock text) and `position` to `profile_busy`; `next_sequence` to `sequence_mismatch`.
+    wall-clock text) and `position` to `profile_busy`; `next_sequence` to `sequence_mismatch`; `dialog` to
+    `dialog_open`.
     """
 
     code: Code
@@ -191,12 +205,13 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     expires_at: str | None = None
     position: int | None = None
     next_sequence: int | None = None
+    dialog: OpenDialog | None = None
 
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"
 
 
-def problem(
+def problem(  # noqa: PLR0913 -- a field of the record each
     code: Code,
     message: str,
     *,
@@ -207,6 +222,7 @@ def problem(
     expires_at: str | None = None,
     position: int | None = None,
     next_sequence: int | None = None,
+    dialog: OpenDialog | None = None,
 ) -> Problem:
     """Build a record with what its code implies: `retryable`, and effect `unknown` for an unknown outcome."""
     implied = Effect.UNKNOWN if code is Code.OUTCOME_UNKNOWN else Effect.NONE
@@ -221,7 +237,14 @@ def problem(
         expires_at=expires_at,
         position=position,
         next_sequence=next_sequence,
+        dialog=dialog,
     )
+
+
+def dialog_open(dialog: OpenDialog) -> Problem:
+    """Progress: the page waits for an answer to its dialog, and so does everything else in that tab."""
+    said = f"The page shows a {dialog.kind} dialog and waits: answer it with the verb `dialog`, then observe."
+    return problem(Code.DIALOG_OPEN, said, dialog=dialog)
 
 
 class LessorError(Exception):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
+from lessor.errors import OpenDialog
 from lessor.messages.action import Observation
 
 
@@ -41,3 +42,10 @@ class NotSent:
     """Proved: nothing reached the page."""
 
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """The input is under way and a dialog holds the page: the rest comes when it has been answered."""
+
+    dialog: OpenDialog

@@ -11,6 +11,7 @@ from lessor.messages.record import (
     Activated,
     AnyRecord,
     Attached,
+    DialogDecided,
     Dispatched,
     Entry,
     Evidence,
@@ -184,7 +185,7 @@ def _apply(ledger: Ledger, entry: Entry, record: AnyRecord) -> None:
             held.gone_ms, held.gone_boot = record.gone_ms, entry.boot
         case Activated(host=host):
             ledger.host = host
-        case Read() | Evidence():
+        case Read() | DialogDecided() | Evidence():
             pass
         case _:
             assert_never(record)

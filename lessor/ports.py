@@ -9,16 +9,17 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from lessor.errors import Problem
-from lessor.findings import Away, NotSent, Sent, Target
+from lessor.errors import OpenDialog, Problem
+from lessor.findings import Away, NotSent, Paused, Sent, Target
 from lessor.messages.action import AnyAction, Match, Observation, PageView
 from lessor.messages.ids import Caller, ProfileKey, RunKey
+from lessor.messages.policy import DEFAULT, PagePolicy
 from lessor.messages.record import Entry, HostSession, Own
 from lessor.messages.reply import AnyReply, Reply
 from lessor.messages.request import ListProfiles, ProfileRequest, RenewAll, Request, RunRequest
 from lessor.messages.run import RunReading, RunRecord
 
-__all__ = ["Away", "NotSent", "Sent", "Target"]  # what page operations find, for whoever implements them
+__all__ = ["Away", "NotSent", "Paused", "Sent", "Target"]  # what page operations find, for whoever implements them
 
 
 class Clock(Protocol):
@@ -147,6 +148,7 @@ class BrowserSpec:
     generation: int
     target: str | None = None
     """Set when finding: the main tab of the lease."""
+    policy: PagePolicy = DEFAULT
 
 
 class Session(Protocol):
@@ -164,8 +166,22 @@ class Session(Protocol):
         """The dry run: present, visible, enabled, uncovered, unchanged. Touches nothing."""
         ...
 
-    async def dispatch(self, tab: str, action: AnyAction, target: Target, deadline_ms: int) -> Sent | NotSent | Away:
-        """The one input, once; then settle and look. Only GONE, FENCED and SILENT leave the outcome open."""
+    async def dispatch(
+        self, tab: str, action: AnyAction, target: Target, deadline_ms: int
+    ) -> Sent | NotSent | Paused | Away:
+        """The one input, once; then settle and look. Only GONE, FENCED and SILENT leave the outcome open; after
+        `Paused` the rest is had from `resume`."""
+        ...
+
+    async def resume(self, told: str) -> Sent | NotSent | Paused | Away:
+        """The rest of the dispatch that the dialog `told` paused, by the dispatch's deadline; `Paused` again when
+        another dialog opens."""
+        ...
+
+    async def answer_dialog(
+        self, dialog: str, accept: bool, text: str, deadline_ms: int
+    ) -> OpenDialog | Problem | Away:
+        """Close that dialog, once; another one is left alone."""
         ...
 
     async def seal(self, generation: int, deadline_ms: int) -> "SealedState | Problem | Away":

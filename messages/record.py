@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from lessor.messages.ids import Name
+from lessor.messages.policy import PagePolicy
 from lessor.messages.reply import ActOutcome
 
 
@@ -45,6 +46,7 @@ class ProfileChanged(Record, frozen=True, kw_only=True, tag="profile_changed"):
     idempotent_target: bool = False
     strict: bool = False
     state: str = "ready"
+    policy: PagePolicy = PagePolicy()
 
 
 class LeaseGranted(Record, frozen=True, kw_only=True, tag="lease_granted"):
@@ -134,6 +136,15 @@ class Read(Record, frozen=True, kw_only=True, tag="read"):
     url: str
 
 
+class DialogDecided(Record, frozen=True, kw_only=True, tag="dialog_decided"):
+    """Audit of an answer to a dialog, on disk before it is given; what it leads to belongs to the act that waits."""
+
+    lease: str
+    claim: int
+    dialog: str
+    accept: bool
+
+
 class Reconciled(Record, frozen=True, kw_only=True, tag="reconciled"):
     """A verdict on a step whose outcome was not a fact. `counted` False keeps the step as it was."""
 
@@ -196,6 +207,7 @@ AnyRecord = (
     | Outcome
     | Skipped
     | Read
+    | DialogDecided
     | Reconciled
     | LeaseClosing
     | Evidence

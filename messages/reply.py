@@ -5,8 +5,9 @@ from typing import Literal
 
 import msgspec
 
-from lessor.errors import Effect, Problem
+from lessor.errors import Effect, OpenDialog, Problem
 from lessor.messages.action import Observation, PageView
+from lessor.messages.policy import PagePolicy
 from lessor.messages.run import RunRecord
 
 
@@ -77,6 +78,13 @@ class Acted(Reply, frozen=True, kw_only=True, tag="acted"):
     changed: bool = False
     """Something other than the target had changed since the revision."""
     page: Observation | None = None
+
+
+class DialogAnswered(Reply, frozen=True, kw_only=True, tag="dialog_answered"):
+    """The dialog is closed as was asked. What follows from it shows in the next observation."""
+
+    dialog: OpenDialog
+    accepted: bool
 
 
 class ActOutcome(StrEnum):
@@ -161,6 +169,7 @@ class ProfileTold(Reply, frozen=True, kw_only=True, tag="profile"):
     settle_s: float
     strict: bool = False
     idempotent_target: bool = False
+    policy: PagePolicy = PagePolicy()
     leased_by: str | None = None
 
 
@@ -192,6 +201,7 @@ AnyReply = (
     | Navigated
     | Observed
     | Acted
+    | DialogAnswered
     | OutcomeTold
     | Cancelled
     | Reconciled

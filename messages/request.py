@@ -22,10 +22,12 @@ from lessor.messages.ids import (
     Sequence,
     Url,
 )
+from lessor.messages.policy import GivenPolicy
 from lessor.messages.reply import (
     Acted,
     Cancelled,
     Closed,
+    DialogAnswered,
     Granted,
     Listed,
     Navigated,
@@ -117,6 +119,16 @@ class Act(PageRequest[Acted], frozen=True, kw_only=True):
     step: Commit | None = None
 
 
+class AnswerDialog(PageRequest[DialogAnswered], frozen=True, kw_only=True):
+    """Answer the dialog that a call was told of (`dialog_open`). Control lane: the act that opened it may be pending.
+
+    A dialog is answered once; `text` is for prompts."""
+
+    dialog: Id
+    accept: bool
+    text: Annotated[str, msgspec.Meta(max_length=4096)] = ""
+
+
 class AskOutcome(Request[OutcomeTold], frozen=True, kw_only=True):
     """What happened to an act: by lease and sequence, or by request key (contract 11). Not bound to a live lease."""
 
@@ -157,6 +169,8 @@ class CreateProfile(Request[ProfileTold], frozen=True, kw_only=True):
     idempotent_target: bool = False
     """The target refuses a second use of a request key itself: lifts the waits on a look-up's `not_sent`."""
     strict: bool = False
+    policy: GivenPolicy = GivenPolicy()
+    """Dialogs and whatever else a page asks of its visitor."""
 
 
 class ShowProfile(Request[ProfileTold], frozen=True, kw_only=True):
@@ -210,6 +224,7 @@ ProfileRequest = (
     | Navigate
     | Observe
     | Act
+    | AnswerDialog
     | AskOutcome
     | Cancel
     | Reconcile
@@ -227,6 +242,7 @@ VERBS: dict[str, type[ProfileRequest]] = {
     "navigate": Navigate,
     "observe": Observe,
     "act": Act,
+    "dialog": AnswerDialog,
     "outcome": AskOutcome,
     "cancel": Cancel,
     "reconcile": Reconcile,

@@ -15,6 +15,7 @@ from lessor.lease import (
     acting,
     alarm,
     control,
+    dialog,
     ending,
     lane,
     profile,
@@ -30,6 +31,7 @@ from lessor.lease.verdict import (
     ClosedLanded,
     ClosingLanded,
     Desk,
+    DialogClosed,
     DispatchDone,
     Drain,
     Event,
@@ -53,6 +55,7 @@ from lessor.lease.verdict import (
 from lessor.messages.request import (
     Acquire,
     Act,
+    AnswerDialog,
     AskOutcome,
     AskStatus,
     Cancel,
@@ -67,7 +70,7 @@ from lessor.messages.request import (
 )
 
 
-def decide(ledger: Ledger, desk: Desk, event: Event, now: Now) -> Verdict:
+def decide(ledger: Ledger, desk: Desk, event: Event, now: Now) -> Verdict:  # noqa: C901 -- a case per event
     """What follows from one message. Every branch of the lease contract hangs below this table."""
     match event:
         case Asked():
@@ -88,6 +91,8 @@ def decide(ledger: Ledger, desk: Desk, event: Event, now: Now) -> Verdict:
             return acting.intent_landed(ledger, desk, event, now)
         case DispatchDone():
             return acting.dispatched(ledger, desk, event, now)
+        case DialogClosed():
+            return dialog.closed(ledger, desk, event, now)
         case ReadDone():
             return lane.read_done(ledger, desk, event, now)
         case ClosingLanded():
@@ -128,6 +133,8 @@ def _asked(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
             return acquire.ask(ledger, desk, asked, now)
         case Act() | Navigate() | Observe():
             return lane.ask(ledger, desk, asked, now)
+        case AnswerDialog():
+            return dialog.answer(ledger, desk, asked, now)
         case Renew():
             return control.renew(ledger, desk, asked, now)
         case Close():

@@ -30,6 +30,7 @@ def create(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
         idempotent_target=wanted.idempotent_target,
         strict=wanted.strict,
         state=profile.state if profile is not None else "ready",
+        policy=wanted.policy.settled(),
     )
     if profile == changed:
         return say(desk, asked, told_profile(ledger, desk, changed))
@@ -78,5 +79,6 @@ def told_profile(ledger: Ledger, desk: Desk, profile: ProfileChanged) -> Profile
         settle_s=profile.settle_s,
         strict=profile.strict,
         idempotent_target=profile.idempotent_target,
+        policy=profile.policy,
         leased_by=held.scope.run if held is not None and held.phase != "closed" else None,
     )

@@ -7,8 +7,8 @@ survive one may stand here.
 from dataclasses import dataclass
 from typing import Literal
 
-from lessor.errors import Problem
-from lessor.findings import Away, NotSent, Sent, Target
+from lessor.errors import OpenDialog, Problem
+from lessor.findings import Away, NotSent, Paused, Sent, Target
 from lessor.limits import Limits
 from lessor.messages.action import Observation, PageView
 from lessor.messages.ids import Caller
@@ -46,6 +46,8 @@ class Operation:
     answered: bool = False
     """The caller's deadline came first: it was told `pending`, the operation is still awaited (contract 10)."""
     dispatch_recorded: bool = False
+    dialog: OpenDialog | None = None
+    """What holds the page: the input is under way and waits for somebody's answer."""
 
     @property
     def slots(self) -> tuple[int, ...]:
@@ -190,7 +192,15 @@ class IntentLanded:
 @dataclass(frozen=True, slots=True)
 class DispatchDone:
     slot: int
-    result: Sent | NotSent | Away
+    result: Sent | NotSent | Paused | Away
+
+
+@dataclass(frozen=True, slots=True)
+class DialogClosed:
+    """Answer to `TellDialog`."""
+
+    asked: Asked
+    result: OpenDialog | Problem | Away
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +290,7 @@ Event = (
     | Aimed
     | IntentLanded
     | DispatchDone
+    | DialogClosed
     | ReadDone
     | Looked
     | Sealed
@@ -333,6 +344,20 @@ class Dispatch:
 
 
 @dataclass(frozen=True, slots=True)
+class Resume:
+    """Wait for the rest of the dispatch that a dialog paused."""
+
+    slot: int
+    dialog: str
+
+
+@dataclass(frozen=True, slots=True)
+class TellDialog:
+    asked: Asked
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Visit:
     slot: int
     op: Navigate | Observe
@@ -373,7 +398,19 @@ class Again:
 
 
 Effect = (
-    ReadRuns | StartBrowser | Aim | Dispatch | Visit | CancelRead | Look | SealState | KillBrowser | Release | Again
+    ReadRuns
+    | StartBrowser
+    | Aim
+    | Dispatch
+    | Resume
+    | TellDialog
+    | Visit
+    | CancelRead
+    | Look
+    | SealState
+    | KillBrowser
+    | Release
+    | Again
 )
 
 

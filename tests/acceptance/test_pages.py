@@ -14,11 +14,14 @@ from lessor.broker.embedded import Endpoint
 from lessor.cli.demo.site import Site
 from lessor.errors import Code
 from lessor.limits import Limits
-from lessor.messages.record import Intent, SealCommitted
-from lessor.messages.reply import StepState
+from lessor.messages.policy import PagePolicy
+from lessor.messages.record import Intent, Outcome, SealCommitted
+from lessor.messages.reply import ActOutcome, StepState
+from tests.support.broker import fresh
 from tests.support.pages import Pages, named, ref
 from tests.support.processes import worker_process
 from tests.support.stage import refused, staged
+from tests.support.web import Web
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 HELD_S_MAX = 10.0
@@ -170,3 +173,28 @@ async def test_s04_a_browser_that_dies_with_the_answer_held_is_reconciled_by_key
     repeated = again.run.step(again, "submit", task=lease.run.run)
     assert (await repeated.commit(lessor.Click(ref="e1.0"))).recorded
     assert len(pages.site.submissions(key)) == 1
+
+
+async def test_b11_a_click_waits_at_a_dialog_until_the_worker_answers(pages: Pages) -> None:
+    form = "<form action=/done method=post><button onclick=\"return confirm('Pay?')\">Pay</button></form>"
+    with Web(ask=form, done="paid") as web:
+        name = fresh("p")
+        await pages.client.create_profile(name, origins=[web.origin], policy=PagePolicy(dialogs="ask"))
+        lease = await pages.lease(name)
+        await lease.navigate(f"{web.origin}/ask")
+        for accept in (False, True):
+            page = await lease.observe()
+            with refused(Code.DIALOG_OPEN) as told:
+                await lease.act(lessor.Click(ref=ref(page, "Pay")))
+            dialog = told[0].dialog
+            assert dialog is not None
+            assert (dialog.kind, dialog.message) == ("confirm", "Pay?")
+            with refused(Code.DIALOG_OPEN):
+                await lease.observe()
+            assert (await lease.dialog(dialog.id, accept=accept)).accepted is accept
+            assert ("paid" in (await lease.observe()).text) is accept
+            with refused(Code.ACTION_NOT_ALLOWED):
+                await lease.dialog(dialog.id, accept=True)
+        assert web.paths().count("/done") == 1
+        outcomes = await pages.stage.written(Outcome, name)
+        assert [one.outcome for one in outcomes] == [ActOutcome.APPLIED] * 2

@@ -14,6 +14,7 @@ from lessor.errors import Code, Problem, problem
 from lessor.findings import Away, NotSent, Sent, Target
 from lessor.messages.action import AnyAction, Element, Match, Observation, PageView, Type
 from lessor.ports import BrowserSpec, Clock, SealedState
+from tests.support.dialogless import Dialogless
 
 Point = Literal["start", "navigate", "observe", "aim", "dispatch", "dispatched", "seal", "kill"]
 """`dispatch` lies before the effect, `dispatched` between the effect and the page's answer."""
@@ -147,7 +148,7 @@ class ModelBrowser:
         """Keepers outlive the host."""
 
 
-class ModelSession:
+class ModelSession(Dialogless):
     """`ports.Session` of one epoch."""
 
     def __init__(self, browser: ModelBrowser, keeper: Keeper, epoch: int) -> None:

@@ -14,10 +14,10 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
-from lessor.errors import Code, Problem, problem
+from lessor.errors import Code, OpenDialog, Problem, dialog_open, problem
 from lessor.messages.action import AnyAction, Click, Element, Match, Observation, PageView, Press, Type
 from lessor.messages.ids import ProfileKey
-from lessor.ports import Away, BrowserSpec, Clock, NotSent, SealedState, Sent, Target
+from lessor.ports import Away, BrowserSpec, Clock, NotSent, Paused, SealedState, Sent, Target
 
 Moment = Literal[
     "start", "find", "navigate", "observe", "aim", "before_dispatch", "after_dispatch", "settle", "seal", "kill"
@@ -46,6 +46,8 @@ class Page:
     fields: dict[str, str] = field(default_factory=dict[str, str])
     row: str = ""
     elsewhere: str = ""
+    asks: bool = False
+    """Sending is confirmed in a dialog: that of `/asking`."""
 
     def elements(self) -> dict[int, tuple[str, str, str | None, str]]:
         """Backend id to role, name, value and fingerprint."""
@@ -214,6 +216,9 @@ class ModelSession:
         self._on_gone: Callable[[], None] | None = on_gone
         self._shown: OrderedDict[str, dict[int, str]] = OrderedDict()
         self._reading: asyncio.Task[Any] | None = None
+        self._dialog: OpenDialog | None = None
+        self._dispatching: asyncio.Task[Sent | NotSent | Away] | None = None
+        self._answered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         kept.session = self
 
     def __repr__(self) -> str:
@@ -255,7 +260,8 @@ class ModelSession:
         if stopped is not None:
             return stopped
         fields = dict(self.machine.fields) if url != "about:blank" else {}
-        self.kept.page = Page(url, _digest(f"{self.kept.instance}.{self.machine.number()}", size=12), fields)
+        document = _digest(f"{self.kept.instance}.{self.machine.number()}", size=12)
+        self.kept.page = Page(url, document, fields, asks=url.endswith("/asking"))
         view = self._view()
         return PageView(url=view.url, title=view.title, revision=view.revision, status=200 if fields else None)
 
@@ -293,7 +299,40 @@ class ModelSession:
             return problem(Code.PAGE_CHANGED, "The page changed under the reference: observe again and decide again.")
         return Target(f"{role} {name!r}", fingerprint, changed, (number, fingerprint))
 
-    async def dispatch(self, tab: str, action: AnyAction, target: Target, deadline_ms: int) -> Sent | NotSent | Away:
+    async def dispatch(
+        self, tab: str, action: AnyAction, target: Target, deadline_ms: int
+    ) -> Sent | NotSent | Paused | Away:
+        self._dispatching = asyncio.ensure_future(self._dispatch(action, target, deadline_ms))
+        return await self.resume("")
+
+    async def resume(self, told: str) -> Sent | NotSent | Paused | Away:
+        task = self._dispatching
+        assert task is not None
+        while not task.done() and (self._dialog is None or self._dialog.id == told):
+            await asyncio.wait({task, asyncio.ensure_future(asyncio.sleep(0.001))}, return_when="FIRST_COMPLETED")
+        return task.result() if task.done() or self._dialog is None else Paused(self._dialog)
+
+    async def answer_dialog(
+        self, dialog: str, accept: bool, text: str, deadline_ms: int
+    ) -> OpenDialog | Problem | Away:
+        held = self._dialog
+        if held is None or held.id != dialog:
+            return self._ended() or problem(Code.ACTION_NOT_ALLOWED, "That dialog is not open any more: observe.")
+        self._dialog = None
+        self._answered.set_result(accept)
+        return held
+
+    async def _confirmed(self, action: AnyAction, target: Target) -> bool:
+        """Whether the page goes on with what the input asks for."""
+        if not (self.kept.page.asks and isinstance(action, Click) and "Send" in target.described):
+            return True
+        if self._spec.policy.dialogs != "ask":
+            return self._spec.policy.dialogs == "accept"
+        self._answered = asyncio.get_running_loop().create_future()
+        self._dialog = OpenDialog(id=f"d{self.machine.number()}", tab="main", kind="confirm", message="Really?")
+        return await self._answered
+
+    async def _dispatch(self, action: AnyAction, target: Target, deadline_ms: int) -> Sent | NotSent | Away:
         machine = self.machine
         if self._ended() is not None:
             return NotSent("The connection to the browser had ended before.")
@@ -303,7 +342,8 @@ class ModelSession:
         if silent is not None:
             return silent
         sent_ms = machine.clock.now_ms()
-        self._apply(action, target)
+        if await self._confirmed(action, target):
+            self._apply(action, target)
         silent = await self._reach("after_dispatch", deadline_ms)
         if silent is not None:
             return silent
@@ -377,6 +417,8 @@ class ModelSession:
             return problem(Code.TAB_NOT_FOUND, f"There is no tab {tab}: use main.")
         if deadline_ms <= self.machine.clock.now_ms():
             return Away.SILENT
+        if self._dialog is not None:
+            return dialog_open(self._dialog)
         return await self._reach(moment, deadline_ms)
 
     def _ended(self) -> Away | None:

@@ -16,6 +16,7 @@ from lessor.errors import Code, Problem, problem
 from lessor.findings import Away, NotSent, Sent, Target
 from lessor.messages.action import AnyAction, Match, Observation, PageView, Type
 from lessor.ports import BrowserSpec, Clock, SealedState
+from tests.support.dialogless import Dialogless
 
 LATE_S_MAX: Final = 6.0
 """How long a request may be on its way to the site after its page is gone: less than any profile's `settle_s`."""
@@ -147,7 +148,9 @@ class Keeper:
         self.revision += 1
         if draw.random() >= machine.chances.idle:
             is_slow = draw.random() < machine.chances.late
-            machine.later(draw.uniform(0.5, 8) if is_slow else draw.uniform(0.001, 0.2), lambda: self._leaves(epoch, text))
+            machine.later(
+                draw.uniform(0.5, 8) if is_slow else draw.uniform(0.001, 0.2), lambda: self._leaves(epoch, text)
+            )
         return machine.clock.now_ms()
 
     def _leaves(self, epoch: int, text: str) -> None:
@@ -160,7 +163,7 @@ class Keeper:
         self.machine.later(way_s, lambda: self.machine.witness.hit(self, epoch, text))
 
 
-class ModelSession:
+class ModelSession(Dialogless):
     """`ports.Session`: a host's end of the way to a keeper."""
 
     def __init__(self, keeper: Keeper, epoch: int, on_gone: Callable[[], None]) -> None:

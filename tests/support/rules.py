@@ -24,6 +24,7 @@ from lessor.lease.verdict import (
     BrowserGone,
     CancelRead,
     Desk,
+    DialogClosed,
     Dispatch,
     DispatchDone,
     Effect,
@@ -36,6 +37,7 @@ from lessor.lease.verdict import (
     ReadDone,
     ReadRuns,
     Release,
+    Resume,
     RunSeen,
     RunsRead,
     Say,
@@ -43,6 +45,7 @@ from lessor.lease.verdict import (
     SealState,
     StartBrowser,
     Started,
+    TellDialog,
     Verdict,
     Visit,
 )
@@ -254,6 +257,11 @@ class Owner:
                 self.tell(Sealed(f"object-{generation}", "0" * 64, 100, "1"))
             case KillBrowser(instance=instance):
                 self.tell(Killed(self.now_ms, instance))
+            case TellDialog(asked=asked):
+                gone = Problem(code=Code.ACTION_NOT_ALLOWED, message="No such dialog.")
+                self.tell(DialogClosed(asked, gone))
+            case Resume():
+                raise AssertionError(effect)
             case CancelRead():
                 self._cancel_read()
             case Release():

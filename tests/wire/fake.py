@@ -8,6 +8,7 @@ from lessor.errors import Problem
 from lessor.findings import Away, NotSent, Sent, Target
 from lessor.messages.action import AnyAction, Element, Match, Observation, PageView
 from lessor.ports import BrowserSpec, SealedState
+from tests.support.dialogless import Dialogless
 
 
 def now_ms() -> int:
@@ -44,7 +45,7 @@ class Fake:
         self.live.clear()
 
 
-class Page:
+class Page(Dialogless):
     """One session. Dispatches and looks stop at the engine's gate."""
 
     target = "T1"
