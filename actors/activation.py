@@ -86,7 +86,7 @@ class Activation:
         ledger = Ledger()
         for sequence, entry in chain.entries:
             fold(ledger, sequence, entry)
-        ledger.epoch, ledger.last = won.sequence, chain.last
+        ledger.epoch, ledger.last, ledger.tail = won.sequence, chain.last, chain.tail
         session, found = await self._find(ledger)
         return Activated(won.sequence, ledger, principal, session, found)
 

@@ -144,6 +144,7 @@ class Hands:
                 sealed=sealed,
                 generation=current.number if current is not None else 0,
                 policy=policy,
+                sealed_origins=current.origins if current is not None else None,
             )
             session = await self._ports.browser.start(spec, lambda: self.gone(order.instance))
             if self._over and not isinstance(session, Problem):

@@ -34,6 +34,8 @@ from lessor.lease.verdict import (
     TickDue,
     Verdict,
 )
+from lessor.messages import wire
+from lessor.messages.hashing import digest
 from lessor.messages.ids import ProfileKey
 from lessor.messages.record import Entry, Own
 from lessor.messages.reply import Refused
@@ -205,6 +207,8 @@ class ProfileActor(Process):
             boot=self.ports.clock.boot,
             at_ms=self.ports.clock.now_ms(),
             records=verdict.records,
+            unix_ms=self.ports.clock.unix_ms(),
+            prev=self._ledger.tail,
         )
         self._append(entry, lambda sequence: self._landed(sequence, entry, verdict))
 
@@ -224,6 +228,7 @@ class ProfileActor(Process):
 
     def _landed(self, sequence: int, entry: Entry, verdict: Verdict) -> None:
         fold(self._ledger, sequence, entry)
+        self._ledger.tail = digest(wire.encode(entry))
         self._open_door()
         self._perform(verdict)
         self._run()

@@ -1,5 +1,6 @@
 """Timing, paired: A and B in turn, so that a machine that drifts drifts for both."""
 
+import asyncio
 import os
 import statistics
 import time
@@ -40,8 +41,8 @@ async def alone(once: Once, times: int, warm: int = 3) -> Times:
     return Times(tuple(sorted([await timed(once) for _ in range(times)])))
 
 
-async def paired(first: Once, second: Once, times: int, warm: int = 5) -> tuple[Times, Times]:
-    """A B, B A, A B …: neither always comes second."""
+async def paired(first: Once, second: Once, times: int, warm: int = 5, rest_s: float = 0.0) -> tuple[Times, Times]:
+    """A B, B A, A B …: neither always comes second. `rest_s` lets what one set going in the background end."""
     for _ in range(warm):
         await first()
         await second()
@@ -49,6 +50,7 @@ async def paired(first: Once, second: Once, times: int, warm: int = 5) -> tuple[
     b: list[float] = []
     for turn in range(times):
         for once, kept in ((first, a), (second, b)) if turn % 2 == 0 else ((second, b), (first, a)):
+            await asyncio.sleep(rest_s)
             kept.append(await timed(once))
     return Times(tuple(sorted(a))), Times(tuple(sorted(b)))
 

@@ -16,6 +16,10 @@ from lessor.browser.find import find_chromium
 from lessor.client import Client, Lease, Run
 
 
+REST_S = 0.7
+"""Between two sessions: the last browser ends, and the next one gets warm, in nobody's time."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sessions:
     cold: Times
@@ -53,8 +57,8 @@ async def sessions(cold: Client, warm: Client, profile: str, url: str, times: in
             saved = await context.storage_state(indexed_db=True)
             await browser.close()
 
-        cold_times, cold_hand = await paired(lambda: through(cold), by_hand, times, warm=2)
-        warm_times, warm_hand = await paired(lambda: through(warm), by_hand, times, warm=2)
+        cold_times, cold_hand = await paired(lambda: through(cold), by_hand, times, warm=2, rest_s=REST_S)
+        warm_times, warm_hand = await paired(lambda: through(warm), by_hand, times, warm=2, rest_s=REST_S)
     return Sessions(cold_times, cold_hand, warm_times, warm_hand)
 
 

@@ -18,6 +18,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
+from lessor.broker.credentials import Credentials, read
 from lessor.errors import Code, Problem, problem
 from lessor.ports import Silence
 
@@ -33,6 +34,10 @@ T = TypeVar("T")
 Deliver = Callable[[Msg], Awaitable[None]]
 log: Final[structlog.stdlib.BoundLogger] = structlog.get_logger("lessor.broker")
 
+REFUSALS_MAX: Final = 3
+"""So often the broker may refuse what it had accepted before the client gives up."""
+
+_UNWELCOME: Final = "authorization violation"
 _REFUSED: Final = re.compile(r'permissions violation for (publish|subscription) to "([^"]+)"')
 """The client hands the server's words on in lower case."""
 _AWAY: Final = (
@@ -57,10 +62,11 @@ class Settings:
     user: str | None = None
     password: str | None = field(default=None, repr=False)
     credentials: Path | None = None
-    """A `.creds` file, for brokers with accounts."""
+    """A credentials file: one of ours, or an operator's `.creds`."""
 
-    def options(self) -> dict[str, Any]:
-        """What nats-py takes, without the callbacks."""
+    def options(self, entering: Credentials | None = None) -> dict[str, Any]:
+        """What nats-py takes, without the callbacks. `entering` is what the credentials file holds."""
+        signed = entering.signed if entering is not None else None
         return {
             "servers": list(self.servers),
             "name": self.name,
@@ -68,7 +74,8 @@ class Settings:
             "token": self.token,
             "user": self.user,
             "password": self.password,
-            "user_credentials": str(self.credentials) if self.credentials else None,
+            "user_credentials": str(signed) if signed is not None else None,
+            "nkeys_seed_str": entering.seed if entering is not None and signed is None else None,
             "ping_interval": PING_S,
             "max_outstanding_pings": PINGS_MAX,
             "max_reconnect_attempts": -1,
@@ -92,6 +99,7 @@ class Connection:
         self._forbidden: dict[str, set[asyncio.Future[None]]] = {}
         self._complained: set[type[Exception]] = set()
         self._deaf = False
+        self._refusals = 0
 
     def __repr__(self) -> str:
         state = "closed" if self.client.is_closed else "connected" if self.connected else "away"
@@ -105,7 +113,7 @@ class Connection:
         self, subject: str, payload: bytes, timeout_s: float, headers: dict[str, str] | None = None
     ) -> Msg | Silence:
         """Ask once. TIMEOUT: it was sent, and may still be executed; DISCONNECTED: it was not sent."""
-        if self._deaf:
+        if self._deaf or self._refusals:
             return Silence.FORBIDDEN
         refused = asyncio.get_running_loop().create_future()
         told_as = subject.lower()
@@ -169,6 +177,9 @@ class Connection:
 
     async def on_error(self, error: Exception) -> None:
         """The client's error callback: names types and subjects, never payloads."""
+        if _UNWELCOME in str(error).lower():
+            self._unwelcome()
+            return
         told = _REFUSED.search(str(error).lower())
         if told is None:
             self._complain(error)
@@ -181,6 +192,15 @@ class Connection:
             self._deaf = True
             for waiting in self._forbidden.values():
                 self._tell(waiting)
+
+    def _unwelcome(self) -> None:
+        """The credentials were withdrawn: what waits is told, and soon nobody knocks any more."""
+        self._refusals += 1
+        for waiting in self._forbidden.values():
+            self._tell(waiting)
+        if self._refusals == REFUSALS_MAX:
+            log.error("the broker has withdrawn these credentials", name=self.settings.name)
+            self._start(self.client.close())
 
     def _tell(self, waiting: set[asyncio.Future[None]]) -> None:
         for refused in waiting:
@@ -195,6 +215,7 @@ class Connection:
 
     async def on_reconnected(self) -> None:
         self._complained.clear()
+        self._refusals = 0
         log.info("broker is back", name=self.settings.name)
 
     async def on_closed(self) -> None:
@@ -203,6 +224,9 @@ class Connection:
 
 async def open_connection(settings: Settings, within_s: float = CONNECT_S_MAX) -> Connection | Problem:
     """Connect in time, or say why not. Afterwards the client reconnects by itself for ever."""
+    entering = await asyncio.to_thread(read, settings.credentials) if settings.credentials is not None else None
+    if isinstance(entering, Problem):
+        return entering
     client = Client()
     connection = Connection(client, settings)
     refused = asyncio.get_running_loop().create_future()
@@ -212,7 +236,7 @@ async def open_connection(settings: Settings, within_s: float = CONNECT_S_MAX) -
         last[:] = [error]
         if connecting.done():
             await connection.on_error(error)
-        elif "authorization violation" in str(error).lower() and not refused.done():
+        elif _UNWELCOME in str(error).lower() and not refused.done():
             refused.set_result(None)
 
     connecting = asyncio.ensure_future(
@@ -220,7 +244,7 @@ async def open_connection(settings: Settings, within_s: float = CONNECT_S_MAX) -
             error_cb=on_error,
             closed_cb=connection.on_closed,
             reconnected_cb=connection.on_reconnected,
-            **settings.options(),
+            **settings.options(entering),
         )
     )
     try:

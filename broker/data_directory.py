@@ -1,35 +1,48 @@
 """The directory an embedded broker lives in: made once, private, locked while in use, never anyone else's.
 
-broker.json   nats-server's configuration (it reads JSON) with ports and token, 0600; marks what is ours
+broker.json   nats-server's configuration (it reads JSON) with ports and users, 0600; marks what is ours
 broker.lock   flock held by the program and by its nats-server; names the program's pid
+broker.pid    nats-server's pid
 broker.log    nats-server's log, bounded
+host.nk       the host's credentials, 0600
+users/        <tenant>.<principal>.nk: workers' credentials, 0600
+users.lock    flock of whoever changes the configuration
 store/        JetStream
 """
 
+import contextlib
 import errno
 import fcntl
 import os
 import secrets
 import socket
 import time
+from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 import msgspec
 
+from lessor.broker import credentials
+from lessor.broker.credentials import DEFAULT, Credentials
+from lessor.broker.users import Authorization, host_user, user_of
 from lessor.errors import Code, Problem, problem
+from lessor.messages.ids import Caller
 
 PAYLOAD_BYTES_MAX: Final = 2 * 1024 * 1024
 LOG_BYTES_MAX: Final = 4 * 1024 * 1024
 LOCK_WAIT_S: Final = 1.0
 """A killed program's nats-server needs this long at most to let go of the lock."""
+EDIT_WAIT_S: Final = 5.0
+
+_OURS: Final = ("broker.lock", "broker.json.new", "users.lock", "users", "host.nk", "host.nk.new")
+"""What an interrupted first start may leave without a configuration."""
 
 PORTS: Final = range(20_000, 30_000)
 """Below the range the kernel takes outgoing ports from: a kept port stays free while the broker is down."""
 
 
-class Authorization(msgspec.Struct, frozen=True, kw_only=True):
-    token: str
+T = TypeVar("T")
 
 
 class JetStream(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +53,7 @@ class JetStream(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
-    """What nats-server reads, and what clients on this machine read port and token from."""
+    """What nats-server reads, and what clients on this machine read the port from."""
 
     server_name: str
     listen: str
@@ -48,6 +61,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     authorization: Authorization
     jetstream: JetStream
     log_file: str
+    pid_file: str = ""
     logfile_size_limit: int = LOG_BYTES_MAX
     logfile_max_num: int = 2
     max_payload: int = PAYLOAD_BYTES_MAX
@@ -66,6 +80,8 @@ class DataDirectory:
         self.path = path.absolute()
         self.config_file = self.path / "broker.json"
         self.log_file = self.path / "broker.log"
+        self.pid_file = self.path / "broker.pid"
+        self.host_credentials = self.path / "host.nk"
         self._lock_fd: int | None = None
 
     def take(self) -> int | Problem:
@@ -86,49 +102,72 @@ class DataDirectory:
             self._lock_fd = None
 
     def prepare(self) -> Config | Problem:
-        """The kept configuration, or a new one with free ports and a fresh token. Needs the lock."""
+        """The kept configuration, or a new one with free ports and fresh credentials. Needs the lock."""
         assert self._lock_fd is not None
+        return self._edited(self._settle, self._read_kept)
+
+    def edit(self, change: Callable[[Config], Config | Problem]) -> Config | Problem:
+        """Change the configuration, one at a time; whoever runs the broker has to make it read it."""
+        return self._edited(change, self._read)
+
+    def _edited(self, change: Callable[[T], Config | Problem], kept: Callable[[], T | Problem]) -> Config | Problem:
         try:
-            kept = self._read() if self.config_file.exists() else None
-            if isinstance(kept, Problem):
-                return kept
-            config = self._settle(kept)
-            self._write(msgspec.json.format(msgspec.json.encode(config), indent=1))
+            with self._editing() as mine:
+                if not mine:
+                    return _setup(f"Somebody else changes {self.config_file}: try again.")
+                before = kept()
+                after = before if isinstance(before, Problem) else change(before)
+                if isinstance(after, Config) and after != before:
+                    self._write(msgspec.json.format(msgspec.json.encode(after), indent=1))
+                return after
+        except FileNotFoundError:
+            return self._never_started()
         except OSError as error:
             return _disk_problem(self.path, error)
-        return config
 
     def read(self) -> Config | Problem:
         """What a running broker of this directory listens on: for the other programs of this machine."""
         try:
             return self._read()
         except FileNotFoundError:
-            return _setup(f"No broker was ever started in {self.path}: run `lessor up`, or name a broker's URL.")
+            return self._never_started()
         except OSError as error:
             return _disk_problem(self.path, error)
+
+    def running(self) -> bool:
+        """Whether a broker of this directory runs, or is about to."""
+        try:
+            fd = os.open(self.path / "broker.lock", os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        finally:
+            os.close(fd)
+        return False
+
+    def credentials_of(self, caller: Caller) -> Path:
+        """Where a caller's credentials lie, if they are kept here."""
+        return self.path / "users" / f"{caller.tenant}.{caller.principal}.nk"
+
+    def _never_started(self) -> Problem:
+        return _setup(f"No broker was ever started in {self.path}: run `lessor up`, or name a broker's URL.")
 
     def _foreign(self) -> Problem | None:
         if self.path.stat().st_uid != os.geteuid():
             return _setup(f"{self.path} belongs to another user: choose a directory of your own.")
-        if not self.config_file.exists() and any(
-            entry.name not in ("broker.lock", "broker.json.new") for entry in self.path.iterdir()
-        ):
+        if not self.config_file.exists() and any(entry.name not in _OURS for entry in self.path.iterdir()):
             return _setup(f"{self.path} holds something else than a broker's data: choose a new or empty directory.")
         return None
 
     def _lock(self) -> int | Problem:
         fd = os.open(self.path / "broker.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        until = time.monotonic() + LOCK_WAIT_S
-        while True:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= until:
-                    holder = os.pread(fd, 20, 0).decode().strip() or "unknown"
-                    os.close(fd)
-                    return _setup(f"{self.path} is in use by process {holder}: use that broker, or stop it first.")
-                time.sleep(0.01)
+        if not _locked(fd, LOCK_WAIT_S):
+            holder = os.pread(fd, 20, 0).decode().strip() or "unknown"
+            os.close(fd)
+            return _setup(f"{self.path} is in use by process {holder}: use that broker, or stop it first.")
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
         self._lock_fd = fd
@@ -140,20 +179,41 @@ class DataDirectory:
         except msgspec.DecodeError as error:
             return _setup(f"{self.config_file} is not what lessor wrote ({error}): restore it, or use a new directory.")
 
+    def _read_kept(self) -> Config | Problem | None:
+        return self._read() if self.config_file.exists() else None
+
     def _settle(self, kept: Config | None) -> Config:
-        """Ports, name and token are kept; what says where the directory is follows it when it is moved."""
-        store, log = str(self.path / "store"), str(self.log_file)
-        if kept is not None:
-            return msgspec.structs.replace(kept, jetstream=JetStream(store_dir=store), log_file=log)
-        listen, http = _free_ports(2)
-        return Config(
-            server_name=f"lessor-{secrets.token_hex(4)}",
-            listen=f"127.0.0.1:{listen}",
-            http=f"127.0.0.1:{http}",
-            authorization=Authorization(token=secrets.token_urlsafe(32)),
-            jetstream=JetStream(store_dir=store),
-            log_file=log,
+        """Ports, name and users are kept; what says where the directory is follows it when it is moved."""
+        store, log, pid = str(self.path / "store"), str(self.log_file), str(self.pid_file)
+        if kept is None:
+            listen, http = _free_ports(2)
+            kept = Config(
+                server_name=f"lessor-{secrets.token_hex(4)}",
+                listen=f"127.0.0.1:{listen}",
+                http=f"127.0.0.1:{http}",
+                authorization=Authorization(),
+                jetstream=JetStream(store_dir=store),
+                log_file=log,
+            )
+        host, owner = self._own(self.host_credentials, None), self._own(self.credentials_of(DEFAULT), DEFAULT)
+        users = kept.authorization.having(host_user(host.public_key))
+        users = users.having(user_of(DEFAULT, owner.public_key, operates=True))
+        return msgspec.structs.replace(
+            kept, authorization=users, jetstream=JetStream(store_dir=store), log_file=log, pid_file=pid
         )
+
+    def _own(self, path: Path, caller: Caller | None) -> Credentials:
+        """Those that lie here; new ones where they were lost, or where an earlier version had none."""
+        kept = credentials.read(path) if path.exists() else None
+        return kept if isinstance(kept, Credentials) else credentials.make(path, caller)
+
+    @contextlib.contextmanager
+    def _editing(self) -> Generator[bool]:
+        fd = os.open(self.path / "users.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            yield _locked(fd, EDIT_WAIT_S)
+        finally:
+            os.close(fd)
 
     def _write(self, body: bytes) -> None:
         """Whole or not at all: a half-written file would be taken for a foreign one."""
@@ -164,6 +224,19 @@ class DataDirectory:
             file.flush()
             os.fsync(fd)
         fresh.replace(self.config_file)
+
+
+def _locked(fd: int, within_s: float) -> bool:
+    until = time.monotonic() + within_s
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                return False
+            time.sleep(0.01)
+        else:
+            return True
 
 
 def taken_port(config: Config) -> int | None:

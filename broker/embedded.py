@@ -18,7 +18,9 @@ from typing import Final
 import msgspec
 
 from lessor.broker.data_directory import Config, DataDirectory, taken_port
+from lessor.broker.subjects import named
 from lessor.errors import Code, Problem, problem
+from lessor.messages.ids import Caller
 
 READY_S_MAX: Final = 5.0
 STOP_S_MAX: Final = 3.0
@@ -37,15 +39,15 @@ died before is seen by its pid. An interpreter of its own, 10 ms: Python in a fo
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a broker is reached on this machine. `monitoring` is `host:port`."""
+    """Where a broker is reached on this machine, and with what a host enters it. `monitoring` is `host:port`."""
 
     url: str
-    token: str
     monitoring: str
+    credentials: Path | None = None
 
     @classmethod
-    def of(cls, config: Config) -> "Endpoint":
-        return cls(url=f"nats://{config.listen}", token=config.authorization.token, monitoring=config.http)
+    def of(cls, directory: DataDirectory, config: Config) -> "Endpoint":
+        return cls(f"nats://{config.listen}", config.http, directory.host_credentials)
 
     def __repr__(self) -> str:
         return f"Endpoint({self.url})"
@@ -68,8 +70,24 @@ def find_server() -> Path | None:
 
 def endpoint_of(directory: Path) -> Endpoint | Problem:
     """How to reach the broker of a data directory, whether it runs or not."""
-    config = DataDirectory(directory).read()
-    return config if isinstance(config, Problem) else Endpoint.of(config)
+    found = DataDirectory(directory)
+    config = found.read()
+    return config if isinstance(config, Problem) else Endpoint.of(found, config)
+
+
+def credentials_of(directory: Path, caller: Caller) -> Path | Problem:
+    """With what a worker of this machine's own user enters the broker of a data directory."""
+    if not named(caller):
+        return problem(Code.INVALID_REQUEST, "Tenant and principal are names: use [a-z0-9][a-z0-9_-]{0,62}.")
+    kept = DataDirectory(directory).credentials_of(caller)
+    if kept.exists():
+        return kept
+    who = f"{caller.tenant}/{caller.principal}"
+    return problem(
+        Code.FORBIDDEN,
+        f"There are no credentials of {who} in {kept.parent}: `lessor tenant add {caller.tenant} --principal"
+        f" {caller.principal}` makes them, or name a file in LESSOR_CREDENTIALS.",
+    )
 
 
 class Embedded:
@@ -141,7 +159,7 @@ class Embedded:
             )
         if refusal := self._await_ready(config):
             return refusal
-        return Endpoint.of(config)
+        return Endpoint.of(self._directory, config)
 
     def _be_parent(self, argv: list[str], lock_fd: int) -> None:
         try:

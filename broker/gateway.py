@@ -43,6 +43,8 @@ class Limits:
     inflight_max: int = 1024
     per_profile_max: int = 64
     """Per profile or run and caller, so that nobody can crowd the holder out."""
+    per_caller_max: int = 512
+    """Of one tenant's principal, so that it cannot take the host's whole room under many names."""
     grace_s: float = 5.0
     """How long behind its caller's patience an unanswered request still counts."""
 
@@ -70,7 +72,7 @@ class Gateway:
         self._to_runs = to_runs
         self._to_host = to_host
         self._grace_s = limits.grace_s
-        self._room = Room(limits.inflight_max, limits.per_profile_max)
+        self._room = Room(limits.inflight_max, limits.per_profile_max, limits.per_caller_max)
         self._loop = asyncio.get_running_loop()
         served = subjects.ANY_HOST | {"renew": subjects.renewals_of(host)}
         self._registration = Registration(connection, host, served)
@@ -154,6 +156,9 @@ class Gateway:
             self._take(message, subjects.unforward(message.subject), self._to_profile)
 
     def _take(self, message: Msg, subject: str, deliver: Deliver) -> None:
+        if message.reply and not subjects.may_answer(subject, message.reply):
+            log.warning("a request was dropped: the answer would not go to its asker", subject=subject[:200])
+            return
         asked = subjects.parse(subject)
         request = _decode(asked, message.data)
         if asked is None or isinstance(request, Problem):
@@ -161,7 +166,7 @@ class Gateway:
             self._refuse(message, asked, request)
             return
         key = _key(asked)
-        if not self._room.take(key):
+        if not self._room.take(asked.caller, key):
             told = problem(Code.OVERLOADED, "Too many requests are in hand: ask again later.", retry_after_s=0.5)
             self._refuse(message, asked, told)
             return
@@ -200,7 +205,7 @@ class Gateway:
         began_ns = time.monotonic_ns()
 
         def done(error: str | None) -> None:
-            self._room.give_back(key)
+            self._room.give_back(asked.caller, key)
             counts.answered(time.monotonic_ns() - began_ns, error)
 
         return Slot(self._connection, message.reply, self._patience_s(request) + self._grace_s, done)
@@ -268,4 +273,4 @@ def _key(asked: Asked) -> Hashable:
         case ToProfile(caller=caller, key=key) | ToRun(caller=caller, key=key):
             return caller, key
         case ToHost(caller=caller) | ToList(caller=caller):
-            return caller
+            return caller, None

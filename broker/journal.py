@@ -21,6 +21,7 @@ from lessor.broker.jetstream import (
 )
 from lessor.broker.subjects import Shard
 from lessor.messages import wire
+from lessor.messages.hashing import digest
 from lessor.messages.ids import ProfileKey
 from lessor.messages.record import Entry, Own
 from lessor.ports import BrokerAway, Chain, Landed, Superseded, UnknownRecord
@@ -119,6 +120,7 @@ class StreamJournal:
 def _chain(found: list[Stored], last: int) -> Chain:
     own: Own | None = None
     own_sequence = 0
+    tail = ""
     entries: list[tuple[int, Entry]] = []
     for stored in found:
         try:
@@ -126,9 +128,10 @@ def _chain(found: list[Stored], last: int) -> Chain:
                 own, own_sequence = wire.decode(stored.data, Own), stored.sequence
             else:
                 entries.append((stored.sequence, wire.decode(stored.data, Entry)))
+                tail = digest(stored.data)
         except msgspec.ValidationError as error:
             raise UnknownRecord(f"message {stored.sequence} on {stored.subject}: {error}") from None
-    return Chain(last=last, own=own, own_sequence=own_sequence, entries=tuple(entries))
+    return Chain(last=last, own=own, own_sequence=own_sequence, entries=tuple(entries), tail=tail)
 
 
 def _own_or_none(stored: Stored) -> Own | None:

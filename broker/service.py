@@ -87,7 +87,7 @@ class Registration:
         elif verb == "STATS":
             body["started"] = self._started
             body["endpoints"] = [counts.told() for counts in self.counts.values()]
-        if message.reply:
+        if message.reply.startswith("_INBOX."):
             await self._connection.publish(message.reply, msgspec.json.encode(body))
 
 

@@ -10,35 +10,40 @@ import structlog
 from lessor.broker.connection import Connection
 from lessor.errors import Code, problem
 from lessor.messages import wire
+from lessor.messages.ids import Caller
 from lessor.messages.reply import Refused, Reply
 
 log: Final[structlog.stdlib.BoundLogger] = structlog.get_logger("lessor.broker")
 
 
 class Room:
-    """How many requests are in hand, in all and per profile. Lives on the loop."""
+    """How many requests are in hand, in all, per caller, and per caller and profile. Lives on the loop."""
 
-    def __init__(self, inflight_max: int, per_profile_max: int) -> None:
+    def __init__(self, inflight_max: int, per_profile_max: int, per_caller_max: int) -> None:
         self._inflight_max = inflight_max
         self._per_profile_max = per_profile_max
+        self._per_caller_max = per_caller_max
         self._taken: Counter[Hashable] = Counter()
         self._emptied = asyncio.Event()
         self._emptied.set()
         self.inflight = 0
 
-    def take(self, key: Hashable) -> bool:
-        if self.inflight >= self._inflight_max or self._taken[key] >= self._per_profile_max:
+    def take(self, caller: Caller, key: Hashable) -> bool:
+        full = self.inflight >= self._inflight_max or self._taken[caller] >= self._per_caller_max
+        if full or self._taken[key] >= self._per_profile_max:
             return False
         self.inflight += 1
+        self._taken[caller] += 1
         self._taken[key] += 1
         self._emptied.clear()
         return True
 
-    def give_back(self, key: Hashable) -> None:
+    def give_back(self, caller: Caller, key: Hashable) -> None:
         self.inflight -= 1
-        self._taken[key] -= 1
-        if not self._taken[key]:
-            del self._taken[key]
+        for whose in (caller, key):
+            self._taken[whose] -= 1
+            if not self._taken[whose]:
+                del self._taken[whose]
         if not self.inflight:
             self._emptied.set()
 

@@ -13,6 +13,9 @@ from lessor.messages.ids import Caller, ProfileKey, RunKey
 QUEUE: Final = "lessor"
 """Queue group of the hosts: a question on an any-host subject reaches one of them."""
 
+HOST_INBOX: Final = "_INBOX._.host"
+"""Where hosts hear the broker's answers. `_` is no tenant's name, so no caller can have a host answer there."""
+
 _ROOT: Final = "lessor.v1"
 _FORWARD: Final = "lessor.fwd"
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
@@ -123,6 +126,30 @@ def parse(subject: str) -> Asked | None:
 def misnamed(subject: str) -> bool:
     """Whether it is meant for a host but a name in it is none."""
     return subject.startswith(f"{_ROOT}.") and parse(subject) is None
+
+
+def may_answer(asked: str, reply: str) -> bool:
+    """Whether `reply` is an inbox that whoever published on `asked` may have.
+
+    A host may publish anywhere and answers where it is told to: to another's inbox, or into a journal, if it did
+    not look. What is below `_INBOX.<tenant>.<principal>.` belongs to that caller; a shorter inbox to nobody
+    who has permissions, so it serves on a broker without any; `_R_` is the broker's own, between accounts.
+    """
+    tokens = reply.split(".")
+    if "*" in tokens or ">" in tokens:
+        return False
+    match tokens:
+        case ["_INBOX", _] | ["_INBOX", _, _]:
+            return True
+        case ["_INBOX", tenant, principal, *_]:
+            return asked.startswith(f"{_ROOT}.{tenant}.{principal}.")
+        case _:
+            return tokens[0] == "_R_"
+
+
+def named(caller: Caller) -> bool:
+    """Whether a caller's names are names: they go into subjects and file names."""
+    return _names(caller.tenant, caller.principal)
 
 
 def _names(*tokens: str) -> bool:

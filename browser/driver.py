@@ -1,7 +1,11 @@
 """The Playwright driver: one node process per host, watched."""
 
 import asyncio
+import contextlib
 import os
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 from playwright.async_api import Playwright, async_playwright
@@ -40,10 +44,12 @@ class Driver:
             self.gone.set_result(None)
 
 
-async def start() -> Driver | None:
-    """None when it did not come up in time."""
-    starting = asyncio.ensure_future(async_playwright().start())
-    await asyncio.wait({starting}, timeout=START_S_MAX)
+async def start(scratch: Path) -> Driver | None:
+    """None when it did not come up in time. Its temporary files go below `scratch`, which the next host sweeps: a
+    killed host's driver leaves them behind."""
+    with _temporary(scratch):
+        starting = asyncio.ensure_future(async_playwright().start())
+        await asyncio.wait({starting}, timeout=START_S_MAX)
     if not starting.done():
         starting.cancel()
         return None
@@ -51,3 +57,18 @@ async def start() -> Driver | None:
     # No public way leads to the process; a test kills it and so notices when this one closes.
     implementation: Any = playwright._impl_obj  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     return Driver(playwright, int(implementation._connection._transport._proc.pid))  # noqa: SLF001
+
+
+@contextlib.contextmanager
+def _temporary(scratch: Path) -> Generator[None, None, None]:
+    """Playwright hands its own environment down, and takes no other. No browser is started meanwhile."""
+    tempfile.gettempdir()  # so that nothing of this process looks it up for the first time below
+    before = os.environ.get("TMPDIR")
+    os.environ["TMPDIR"] = str(scratch)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["TMPDIR"]
+        else:
+            os.environ["TMPDIR"] = before

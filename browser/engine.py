@@ -71,7 +71,7 @@ class Engine:
         deadline_ms = min(boot_ms() + START_MS_MAX, spec.until_ms)
         restored: StorageState | None = None
         if spec.sealed is not None:
-            unsealed = await state.unseal(spec.sealed, whose(spec, spec.generation), self._keyring)
+            unsealed = await state.unseal(spec.sealed, whose(spec, spec.generation, spec.sealed_origins), self._keyring)
             if isinstance(unsealed, Problem):
                 return unsealed
             restored = unsealed
@@ -139,7 +139,7 @@ class Engine:
             if self._secret is None:
                 self._secret = await asyncio.to_thread(self._live.open)
             if self._driver is None or self._driver.gone.done():
-                self._driver = await driver.start()
+                self._driver = await driver.start(self._live.scratch)
                 if self._driver is not None:
                     self._driver.gone.add_done_callback(lambda _: self._driver_died())
             return self._driver
@@ -161,7 +161,7 @@ class Engine:
     async def _keeper(self, spec: BrowserSpec) -> Warm | Keeper | Problem:
         if await self._open() is None:
             return problem(Code.SETUP_FAILED, "The Playwright driver does not start: reinstall lessor[host].")
-        warm = self._pool.take()
+        warm = await self._pool.take()
         if warm is not None:
             await asyncio.to_thread(self._live.name, warm.keeper.directory, spec.instance)
             return warm
@@ -243,7 +243,7 @@ class Engine:
         if not isinstance(connection, Connection):
             return connection
         if restored is not None:
-            refused = await state.restore(connection.context, restored, connection.door, deadline_ms)
+            refused = await state.restore(connection.context, restored, connection.guard, connection.door, deadline_ms)
             if refused is not None:
                 return refused
         session = self._session(spec, keeper, connection, on_gone)

@@ -4,6 +4,7 @@ One interception on the browser's own protocol session sees the documents of all
 redirect hop of them included, from a new target's first request on. Whatever is paused when the connection ends goes
 on to the egress process, which is closed by then."""
 
+import base64
 from collections import OrderedDict
 from typing import Any
 
@@ -15,6 +16,11 @@ from lessor.ports import Away
 
 REFUSALS_MAX = 64
 VERDICT_MS_MAX = 5000
+EMPTY_PAGE = {
+    "responseCode": 200,
+    "responseHeaders": [{"name": "Content-Type", "value": "text/html"}],
+    "body": base64.b64encode(b"<!doctype html><title></title>").decode(),
+}
 
 
 class Guard:
@@ -26,6 +32,8 @@ class Guard:
         self._door = door
         self._strict = strict
         self._refused: OrderedDict[str, str] = OrderedDict()
+        self.blank: frozenset[str] = frozenset()
+        """Addresses that are answered with an empty page from here: nothing of them leaves."""
 
     async def stand(self, deadline_ms: int) -> Failed | Away | None:
         """Take up position; None when the guard stands. No request may leave before."""
@@ -53,7 +61,9 @@ class Guard:
 
     def _on_paused(self, event: dict[str, Any]) -> None:
         request, url = event["requestId"], event["request"]["url"]
-        if self.origins.allow(url):
+        if url in self.blank and event["resourceType"] == "Document":
+            verdict = self._cdp.send("Fetch.fulfillRequest", {"requestId": request, **EMPTY_PAGE})
+        elif self.origins.allow(url):
             verdict = self._cdp.send("Fetch.continueRequest", {"requestId": request})
         else:
             if event["resourceType"] == "Document":

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import shutil
 from pathlib import Path
 
 from lessor.browser.keeper import burial, ending, state
@@ -29,6 +30,8 @@ class Live:
         self.root = root
         self._browsers = root / "b"
         self._graves = root / "gone"
+        self.scratch = root / "tmp"
+        """Temporary files of the driver: emptied at start."""
 
     def __repr__(self) -> str:
         return f"<Live {self.root}>"
@@ -36,7 +39,8 @@ class Live:
     def open(self) -> str:
         """Make the place private, end and bury what an earlier host left beyond its bounds, and answer the secret that
         this host's keepers know it by."""
-        for directory in (self.root, self._browsers, self._graves):
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        for directory in (self.root, self._browsers, self._graves, self.scratch):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             if directory.stat().st_uid != os.getuid():
                 raise PermissionError(f"{directory} belongs to somebody else: name another live directory.")

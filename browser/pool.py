@@ -38,8 +38,10 @@ class Pool:
     def __repr__(self) -> str:
         return f"<Pool {len(self._warm)} of {self._warm_max}>"
 
-    def take(self) -> Warm | None:
-        """A warm browser that still lives; None: start one."""
+    async def take(self) -> Warm | None:
+        """A warm browser that still lives; None: start one. One that is being started is waited for: it has a lead."""
+        if not self._warm:
+            await self.filled()
         while self._warm:
             warm = self._warm.pop()
             if warm.is_ready:
@@ -60,7 +62,7 @@ class Pool:
 
     async def filled(self) -> None:
         """Wait for a start under way."""
-        if self._filling is not None:
+        if self._filling is not None and not self._filling.done():
             await asyncio.wait({self._filling})
 
     async def end(self) -> None:

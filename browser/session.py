@@ -306,13 +306,13 @@ class LiveSession:
             self._on_gone()
 
 
-def whose(spec: BrowserSpec, generation: int) -> Whose:
-    """What the profile's sealed state is bound to."""
+def whose(spec: BrowserSpec, generation: int, origins: tuple[str, ...] | None = None) -> Whose:
+    """What the profile's sealed state is bound to: the origins of its own time where those are not the spec's."""
     return Whose(
         tenant=spec.key.tenant,
         profile=spec.key.profile,
         principal=spec.principal,
         provider=spec.provider,
-        origins=tuple(sorted(spec.origins)),
+        origins=tuple(sorted(spec.origins if origins is None else origins)),
         generation=generation,
     )

@@ -9,10 +9,12 @@ from playwright.async_api import BrowserContext, StorageState
 from lessor.browser import envelope
 from lessor.browser.door import Door, Failed
 from lessor.browser.envelope import STATE_BYTES_MAX, Whose
+from lessor.browser.guard import Guard
 from lessor.browser.keyring import Keyring
 from lessor.errors import Code, Problem, problem
 from lessor.ports import Away, SealedState
 
+STORE = "items => items.forEach(({ name, value }) => localStorage.setItem(name, value))"
 BLANK_PAGE = "<!doctype html><title></title>"
 
 
@@ -51,14 +53,42 @@ async def unseal(sealed: bytes, whose: Whose, keyring: Keyring) -> StorageState 
     return cast("StorageState", msgspec.json.decode(state, type=dict[str, Any]))
 
 
-async def restore(context: BrowserContext, state: StorageState, door: Door, deadline_ms: int) -> Problem | Away | None:
+async def restore(
+    context: BrowserContext, state: StorageState, guard: Guard, door: Door, deadline_ms: int
+) -> Problem | Away | None:
     """Put it into a fresh browser. Its storage is written on empty pages; no request leaves."""
-    done = await door.through(context.set_storage_state(state), deadline_ms)
+    work = _write(context, state, guard) if _is_plain(state) else context.set_storage_state(state)
+    done = await door.through(work, deadline_ms)
     if isinstance(done, Away):
         return done
     if isinstance(done, Failed):
         return problem(Code.SETUP_FAILED, "The sealed state could not be restored: roll the profile back.")
     return None
+
+
+def _is_plain(state: StorageState) -> bool:
+    """Cookies and localStorage alone, which need no page of their own; Playwright writes the rest."""
+    indexed = any(origin.get("indexedDB") for origin in state.get("origins", ()))
+    return not indexed and not any("partitionKey" in cookie for cookie in state.get("cookies", ()))
+
+
+async def _write(context: BrowserContext, state: StorageState, guard: Guard) -> None:
+    """On the tab that is there already, since a page of its own costs more than all the rest."""
+    cookies = state.get("cookies", [])
+    if cookies:
+        await context.add_cookies(cast("Any", cookies))
+    origins = state.get("origins", [])
+    if not origins:
+        return
+    page = context.pages[0]
+    guard.blank = frozenset(f"{origin['origin']}/" for origin in origins)
+    try:
+        for origin in origins:
+            await page.goto(f"{origin['origin']}/", wait_until="commit")
+            await page.evaluate(STORE, origin["localStorage"])
+        await page.goto("about:blank", wait_until="commit")
+    finally:
+        guard.blank = frozenset()
 
 
 async def _visit(context: BrowserContext, origins: tuple[str, ...]) -> None:

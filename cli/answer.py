@@ -8,7 +8,7 @@ reaches stderr.
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 import typer
@@ -33,12 +33,6 @@ def plain(text: str) -> str:
     return text.translate(_UNSAFE)
 
 
-def record_of(refusal: Problem) -> dict[str, Any]:
-    """The error record as JSON has it: `effect` and `retryable` always said."""
-    told: dict[str, Any] = msgspec.to_builtins(refusal)
-    return {"effect": refusal.effect.value, "retryable": refusal.retryable, **told}
-
-
 class Answer:
     """Where one command's payload goes."""
 
@@ -59,7 +53,7 @@ class Answer:
     def refuse(self, refusal: Problem) -> NoReturn:
         """Tell the problem and end with its class's exit code."""
         if self.as_json:
-            self.json({"error": record_of(refusal)})
+            self.json({"error": refusal})
         tell(f"lessor: {refusal.code}: {refusal.message}")
         raise typer.Exit(refusal.code.class_.exit)
 

@@ -20,6 +20,7 @@ from lessor.errors import Code, LessorError, Problem, problem
 if TYPE_CHECKING:
     from lessor.client import Client
     from lessor.config import Config
+    from lessor.messages.ids import Caller
 
 T = TypeVar("T")
 
@@ -53,18 +54,17 @@ class Where:
         return Config.of(os.environ, self.data_dir)
 
     def client(self, worker: str = "cli") -> "Client":
-        """Who asks comes from LESSOR_TENANT and LESSOR_PRINCIPAL; the broker's permissions decide whether it may."""
+        """Who asks, LESSOR_CREDENTIALS says, or LESSOR_TENANT and LESSOR_PRINCIPAL; the broker's permissions decide."""
         from lessor.client import connect
 
-        return connect(self.nats, data_dir=self.data_dir, tenant=tenant(), principal=principal(), worker=worker)
+        return connect(self.nats, data_dir=self.data_dir, worker=worker)
 
 
-def tenant() -> str:
-    return os.environ.get("LESSOR_TENANT", "local")
+def whoami() -> "Caller":
+    from lessor.broker.credentials import caller_of
 
-
-def principal() -> str:
-    return os.environ.get("LESSOR_PRINCIPAL", "me")
+    file = os.environ.get("LESSOR_CREDENTIALS")
+    return caller_of(Path(file) if file else None, os.environ.get("LESSOR_TENANT"), os.environ.get("LESSOR_PRINCIPAL"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import typer
 
 from lessor.cli import words
 from lessor.cli.answer import Answer, fields, plain, table
-from lessor.cli.call import Call, Where, call, principal, tenant
+from lessor.cli.call import Call, Where, call, whoami
 from lessor.cli.options import DataDir, Json, Nats, Profile, Run, Tab, Timeout
 from lessor.errors import Code, Effect, LessorError, Problem, problem
 
@@ -230,7 +230,8 @@ def session_file(where: Where, run: str, answer: Answer) -> "SessionFile":
     from lessor.cli.session import SessionFile
 
     try:
-        return SessionFile(where.config().data_dir, tenant(), principal(), run)
+        who = whoami()
+        return SessionFile(where.config().data_dir, who.tenant, who.principal, run)
     except LessorError as error:
         answer.refuse(error.problem)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lessor.cli.answer import Answer
-from lessor.cli.call import tenant
+from lessor.cli.call import whoami
 from lessor.cli.options import DataDir, Json
 from lessor.errors import Code, LessorError, problem
 
@@ -28,7 +28,7 @@ def set_(secret: Secret, data_dir: DataDir = None, as_json: Json = False) -> Non
     if not 0 < len(value.encode()) <= VALUE_BYTES_MAX:
         answer.refuse(problem(Code.INVALID_REQUEST, f"A secret has 1 to {VALUE_BYTES_MAX} bytes: give another value."))
     try:
-        store.store(tenant(), valid, value)
+        store.store(whoami().tenant, valid, value)
     except OSError as error:
         answer.refuse(
             problem(Code.SETUP_FAILED, f"The secret cannot be written ({error.strerror}): mend its directory.")
@@ -39,7 +39,7 @@ def set_(secret: Secret, data_dir: DataDir = None, as_json: Json = False) -> Non
 def list_(data_dir: DataDir = None, as_json: Json = False) -> None:
     """The names of the tenant's secrets, one per line; values are never shown."""
     answer = Answer(as_json)
-    names = _store(data_dir, answer).names(tenant())
+    names = _store(data_dir, answer).names(whoami().tenant)
     answer.give({"secrets": names}, lambda out: out.print(*names, sep="\n", end="\n" if names else ""))
 
 
@@ -47,7 +47,7 @@ def remove(secret: Secret, data_dir: DataDir = None, as_json: Json = False) -> N
     """Remove a secret. Actions that refer to it are refused from then on."""
     answer = Answer(as_json)
     store, valid = _store(data_dir, answer), _valid(secret, answer)
-    if not store.remove(tenant(), valid):
+    if not store.remove(whoami().tenant, valid):
         answer.refuse(problem(Code.NOT_FOUND, f"There is no secret {valid!r}: see `lessor secret list`."))
     answer.give({"secret": valid, "removed": True}, lambda out: out.print(f"removed {valid}"))
 

@@ -8,24 +8,33 @@ from typing import TYPE_CHECKING, Any
 from lessor.errors import Code, Effect, LeaseInvalid, LessorError, OutcomeUnknown, Problem, Unavailable
 from lessor.limits import Limits
 from lessor.messages.action import Check, Click, Press, Scroll, Select, Type
+from lessor.messages.step import Expectation
 
 if TYPE_CHECKING:
-    from lessor.client import Client, Lease, Run, Step, connect, reconcile
+    from lessor.client import Client, Lease, Run, connect
     from lessor.config import Config
+    from lessor.reconcilers import Asking, ConfirmationPage, Found, HttpLookup, Person
     from lessor.runtime import Runtime
+    from lessor.stepping import Step, reconcile
 
 __all__ = [
+    "Asking",
     "Check",
     "Click",
     "Client",
     "Code",
     "Config",
+    "ConfirmationPage",
     "Effect",
+    "Expectation",
+    "Found",
+    "HttpLookup",
     "Lease",
     "LeaseInvalid",
     "LessorError",
     "Limits",
     "OutcomeUnknown",
+    "Person",
     "Press",
     "Problem",
     "Run",
@@ -43,9 +52,14 @@ _LAZY = {
     "Client": "client",
     "Lease": "client",
     "Run": "client",
-    "Step": "client",
+    "Step": "stepping",
     "connect": "client",
-    "reconcile": "client",
+    "reconcile": "stepping",
+    "Asking": "reconcilers",
+    "ConfirmationPage": "reconcilers",
+    "Found": "reconcilers",
+    "HttpLookup": "reconcilers",
+    "Person": "reconcilers",
     "Config": "config",
     "Runtime": "runtime",
 }

@@ -7,7 +7,7 @@ looked. Thin over the actors: a client holds no state of a lease.
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,16 +24,18 @@ from lessor.actors.run import Decide, Do, End, Go, Report, See, Take, Want
 from lessor.actors.talk import Talk, as_problem
 from lessor.actors.worker import Begin, Forget, WorkerSupervisor
 from lessor.broker.connection import Connection, Settings, open_connection
-from lessor.broker.embedded import endpoint_of
+from lessor.broker.credentials import caller_of
+from lessor.broker.embedded import credentials_of, endpoint_of
 from lessor.broker.line import BrokerLine
 from lessor.broker.service import hosts_answering
 from lessor.broker.subjects import Addresses
+from lessor.broker.users import inbox_prefix
 from lessor.config import Config, name_of
 from lessor.errors import Code, Problem, error_of, problem
 from lessor.ids import fresh_id
 from lessor.limits import Limits
 from lessor.messages.action import AnyAction, Commit, Match, Observation, PageView
-from lessor.messages.ids import Caller, request_key
+from lessor.messages.ids import Caller
 from lessor.messages.policy import DEFAULT, GivenPolicy, PagePolicy
 from lessor.messages.reply import (
     Acted,
@@ -51,7 +53,7 @@ from lessor.messages.reply import (
     Reply,
     RunTold,
     StatusTold,
-    StepState,
+    StepsTold,
 )
 from lessor.messages.request import (
     AskOutcome,
@@ -59,6 +61,7 @@ from lessor.messages.request import (
     CancelRun,
     CreateProfile,
     ListProfiles,
+    ListSteps,
     Reconcile,
     Request,
     RevokeProfile,
@@ -66,10 +69,16 @@ from lessor.messages.request import (
     ShowRun,
 )
 from lessor.messages.run import RunStatus
+from lessor.messages.step import Desired, Expectation, StepRecord, Way
+from lessor.ports import Pacer
+from lessor.reconcilers import Reconciler
+from lessor.stepping import Declared, Lookup, Step, payload_digest, reconcile, settle
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Reply)
 """The kind of reply a call expects."""
+
+__all__ = ["Client", "Lease", "Lookup", "Run", "Step", "connect", "reconcile"]
 
 ANSWER_S = 2.0
 """How much longer than its timeout a call waits for its own actor: an answer is never lost to a tie."""
@@ -81,20 +90,23 @@ def connect(
     token: str | None = None,
     credentials: Path | None = None,
     data_dir: Path | None = None,
-    tenant: str = "local",
-    principal: str = "me",
+    tenant: str | None = None,
+    principal: str | None = None,
     worker: str | None = None,
     limits: Limits | None = None,
 ) -> "Client":
     """A client, to be entered with `async with`.
 
     Without a URL: LESSOR_URL, else the embedded broker of `data_dir` (LESSOR_DATA_DIR) on this machine.
+    Who it is, the credentials file says, else LESSOR_TENANT and LESSOR_PRINCIPAL, else `local` and `me`.
     Entering raises LessorError (`broker_unavailable`, `forbidden`, `setup_failed`) within 6 s.
     """
     config = Config.of(os.environ, data_dir)
     name = worker or name_of(f"w-{os.getpid()}-{fresh_id()[:6]}", "worker")
     where = _Where(url or config.nats_url, token or config.nats_token, credentials or config.nats_credentials)
-    return Client(config, where, Caller(tenant, principal), name, limits or Limits())
+    said = caller_of(where.credentials, config.tenant, config.principal)
+    caller = Caller(tenant or said.tenant, principal or said.principal)
+    return Client(config, where, caller, name, limits or Limits())
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +123,9 @@ class Client:
         self._config, self._where, self.caller, self.worker, self._limits = config, where, caller, worker, limits
         self._connection: Connection | None = None
         self._supervisor: Ref | None = None
+        self.reconcilers: dict[str, Reconciler] = {}
+        """By kind of step: how its outcome is found out when nobody knows it. Filled before the first acquire."""
+        self.clock: Pacer = BootClock()
 
     def __repr__(self) -> str:
         return f"<Client {self.caller.tenant}/{self.caller.principal} worker {self.worker}>"
@@ -123,7 +138,7 @@ class Client:
         self._talk = Talk(
             line=BrokerLine(self._connection),
             to=Addresses(self.caller),
-            clock=BootClock(),
+            clock=self.clock,
             caller=self.caller,
             fresh=fresh_id,
         )
@@ -139,20 +154,29 @@ class Client:
         await self._connection.close()
 
     def _settings(self) -> Settings | Problem:
-        name = f"worker {self.worker}"
-        if self._where.url is not None:
-            return Settings(
-                servers=tuple(self._where.url.split(",")),
-                name=name,
-                token=self._where.token,
-                credentials=self._where.credentials,
-                # One below `_INBOX` for each principal: permissions can keep their replies apart.
-                inbox_prefix=f"_INBOX.{self.caller.tenant}.{self.caller.principal}",
-            )
-        endpoint = endpoint_of(self._config.data_dir / "broker")
+        where, servers = self._where, self._where.url
+        if servers is None:
+            found = self._found()
+            if isinstance(found, Problem):
+                return found
+            where, servers = found, found.url
+        assert servers is not None
+        return Settings(
+            servers=tuple(servers.split(",")),
+            name=f"worker {self.worker}",
+            token=where.token,
+            credentials=where.credentials,
+            inbox_prefix=inbox_prefix(self.caller),
+        )
+
+    def _found(self) -> _Where | Problem:
+        """The embedded broker of the data directory, entered with the caller's own credentials."""
+        directory = self._config.data_dir / "broker"
+        endpoint = endpoint_of(directory)
         if isinstance(endpoint, Problem):
             return endpoint
-        return Settings(servers=(endpoint.url,), name=name, token=endpoint.token)
+        credentials = self._where.credentials or credentials_of(directory, self.caller)
+        return credentials if isinstance(credentials, Problem) else _Where(endpoint.url, None, credentials)
 
     def _failed(self, failed: ChildFailed) -> None:
         """A run actor broke: its waiting calls time out as `moved`; its leases lapse (contract 18)."""
@@ -245,6 +269,8 @@ class Client:
         evidence: str,
         by: str,
         looked_up_ms: int | None = None,
+        how: str = "",
+        run: str | None = None,
         timeout_s: float = 10.0,
     ) -> Reconciled:
         """Put a verdict on record. A `not_sent` counts only under the rules (contract, Steps)."""
@@ -255,8 +281,41 @@ class Client:
             evidence=evidence,
             by=by,
             looked_up_ms=looked_up_ms,
+            how=how,
+            run=run,
         )
-        return await self.ask(self._talk.to.profile(profile, "reconcile"), request, Reconciled, timeout_s)
+        return await self.patiently(profile, "reconcile", request, Reconciled, timeout_s)
+
+    async def steps(
+        self,
+        profile: str,
+        *,
+        run: str | None = None,
+        only: Literal["all", "open", "unknown", "unverified"] = "all",
+        timeout_s: float = 10.0,
+    ) -> tuple[StepRecord, ...]:
+        """The profile's steps as they are on record, also long after their leases are gone."""
+        found: list[StepRecord] = []
+        while True:
+            request = ListSteps(id=fresh_id(), run=run, only=only, skip=len(found))
+            told = await self.patiently(profile, "steps", request, StepsTold, timeout_s)
+            found.extend(told.steps)
+            if not told.steps or len(found) >= told.total:
+                return tuple(found)
+
+    async def patiently(self, profile: str, verb: str, request: Request[R], kind: type[R], timeout_s: float) -> R:
+        """Something about a profile that is safe to repeat, asked of any host until somebody answers."""
+        until_ms = self.clock.now_ms() + round(timeout_s * 1000)
+        while True:
+            left_s = max(0.2, (until_ms - self.clock.now_ms()) / 1000)
+            heard = await self._talk.patiently(self._talk.to.profile(profile, verb), request, left_s)
+            if isinstance(heard, kind):
+                return heard
+            told = as_problem(heard)
+            wait_s = told.retry_after_s or 0.2
+            if not told.retryable or self.clock.now_ms() + wait_s * 1000 > until_ms:
+                raise error_of(told)
+            await self.clock.wait(wait_s)
 
     # -- runs
 
@@ -332,6 +391,8 @@ class Run:
         self._ref: Ref | None = None
         self._reported = False
         self.claim = 0
+        self.lease: Lease | None = None
+        """The one acquired last: where `step` works unless told otherwise."""
 
     def __repr__(self) -> str:
         return f"<Run {self.run} attempt {self.attempt} claim {self.claim}>"
@@ -363,15 +424,22 @@ class Run:
         assert self._ref is not None, "enter the run first: async with client.run(...)"
         return await self.client.tell(self._ref, make, timeout_s, silence=silence)
 
-    async def acquire(self, profile: str, *, horizon_s: float = 600.0, wait_s: float = 30.0) -> "Lease":
+    async def acquire(
+        self, profile: str, *, horizon_s: float = 600.0, wait_s: float = 30.0, recover_s: float = 120.0
+    ) -> "Lease":
         """Lease the profile: the same page when this run holds it already, else a browser from the last seal.
 
-        Polls for `wait_s`; raises LeaseInvalid (`profile_busy` with holder and position, `run_fenced` ...).
+        Polls for `wait_s`; raises LeaseInvalid (`profile_busy` with holder and position, `run_fenced` ...). What the
+        run left open is settled first, by the client's reconcilers, each step for at most `recover_s`: after
+        that, `lease.open_steps` are those that nobody could settle (contract, Steps: recovery).
         """
         told = await self.tell(lambda answer: Want(profile, horizon_s, wait_s, answer), wait_s + 60.0 + ANSWER_S)
         assert isinstance(told, Granted)
         assert told.lease is not None
-        return Lease(self, profile, told.lease, told.reattached, told.generation)
+        lease = Lease(self, profile, told.lease, told.reattached, told.generation)
+        self.lease = lease
+        await lease.recover(recover_s)
+        return lease
 
     async def report(self, status: RunStatus) -> RunTold:
         """Write the run's status. Leases are sealed and closed first when it needs no page any more."""
@@ -386,9 +454,44 @@ class Run:
     async def fail(self) -> RunTold:
         return await self.report(RunStatus.FAILED)
 
-    def step(self, lease: "Lease", step: str, *, task: str | None = None) -> "Step":
-        """A step of this run's task (default: the run's own name); its key is stable over attempts."""
-        return Step(lease, task or self.run, step)
+    def step(
+        self,
+        *at: "Lease | str",
+        task: str | None = None,
+        target: str = "",
+        payload: object = None,
+        kind: str = "step",
+        evidence: Sequence[Way] = (),
+        expect: Expectation | None = None,
+        effects: bool = True,
+        idempotent: bool | None = None,
+        depends: "Sequence[str | Step]" = (),
+    ) -> "Step":
+        """A step of this run's task (default: the run's own name): `step(name)`, or `step(lease, name)`.
+
+        Its request key is stable over attempts. Entered with `async with`, it is declared first: what it acts on, the
+        hash of what it submits (`payload`, anything that JSON can hold, without secrets), how its effect will be
+        found, and the steps (by name in this task) that must be done before. `idempotent` defaults to what the
+        reconciler of its `kind` says of its target.
+        """
+        lease = at[0] if len(at) == 2 and isinstance(at[0], Lease) else self.lease
+        name = at[-1] if at else None
+        assert isinstance(name, str), "step(name) or step(lease, name)"
+        assert lease is not None, "acquire a profile first"
+        task = task or self.run
+        reconciler = self.client.reconcilers.get(kind)
+        ways = dict.fromkeys((*(("expectation",) if expect is not None else ()), *evidence))
+        desired = Desired(
+            target=target,
+            payload_hash=payload_digest(payload),
+            kind=kind,
+            evidence=tuple(ways),
+            expect=expect,
+            effects=effects,
+            idempotent=idempotent if idempotent is not None else reconciler is not None and reconciler.idempotent,
+            depends=Declared.keys(task, depends),
+        )
+        return Step(lease, Declared(self.run, self.claim, task, name, desired))
 
 
 class Lease:
@@ -401,6 +504,25 @@ class Lease:
         self.expires_in_s = view.expires_in_s
         self.reattached, self.generation = reattached, generation
         self.revision: str | None = None
+        self.open_steps: tuple[StepRecord, ...] = ()
+        """Steps of this run that nobody could settle when it was acquired: what depends on them is refused."""
+
+    @property
+    def client(self) -> Client:
+        return self.run.client
+
+    async def recover(self, timeout_s: float) -> None:
+        """Settle what the run left open, in the order in which it was begun; deterministic, nothing is repeated."""
+        client, left = self.client, list[StepRecord]()
+        for step in await client.steps(self.profile, run=self.run.run, only="open"):
+            reconciler = client.reconcilers.get(step.desired.kind)
+            state = step.state
+            if reconciler is not None:
+                state = await settle(client, self.profile, step, reconciler, page=self, timeout_s=timeout_s)
+            known = msgspec.structs.replace(step, state=state)
+            if known.open:
+                left.append(known)
+        self.open_steps = tuple(left)
 
     def __repr__(self) -> str:
         return f"<Lease {self.profile} of {self.run.run}: {self.id} next {self.next_sequence}>"
@@ -472,67 +594,3 @@ class Lease:
         if reply.lease is not None:
             self.next_sequence = reply.lease.next_sequence
             self.expires_in_s = reply.lease.expires_in_s
-
-
-Lookup = Callable[[str], Awaitable[str | None]]
-"""Looks a request key up in the outside world: evidence when the effect is there, None when it is not."""
-
-
-class Step:
-    """An idempotent unit of work whose commit carries the request key (contract, Steps)."""
-
-    def __init__(self, lease: Lease, task: str, step: str) -> None:
-        self.lease, self.task, self.step = lease, task, step
-        self.request_key = request_key(task, step)
-
-    async def state(self) -> StepState | None:
-        """What is on record; None when the commit was never tried."""
-        told = await self.lease.run.client.outcome(self.lease.profile, key=self.request_key)
-        return told.step if told is not None else None
-
-    async def act(self, action: AnyAction, *, timeout_s: float = 30.0) -> Acted:
-        """An act of the step that is not its commit."""
-        return await self.lease.act(action, step=Commit(task=self.task, step=self.step), timeout_s=timeout_s)
-
-    async def commit(self, action: AnyAction, *, timeout_s: float = 30.0) -> Acted:
-        """The act that may have the business effect. Tried again, it gets the recorded answer, not a second click."""
-        commit = Commit(task=self.task, step=self.step, request_key=self.request_key)
-        return await self.lease.act(action, step=commit, timeout_s=timeout_s)
-
-    async def reconcile(self, lookup: Lookup, *, by: str, timeout_s: float = 120.0) -> StepState:
-        """Look until a verdict counts, or the time is over. Never repeats anything itself."""
-        return await reconcile(
-            self.lease.run.client, self.lease.profile, self.request_key, lookup, by=by, timeout_s=timeout_s
-        )
-
-
-async def reconcile(
-    client: Client, profile: str, key: str, lookup: Lookup, *, by: str, timeout_s: float = 120.0
-) -> StepState:
-    """Settle a step whose outcome is not a fact: look up by its key, put the verdict on record (contract, Steps)."""
-    clock = BootClock()
-    until_ms = clock.now_ms() + round(timeout_s * 1000)
-    while True:
-        told = await client.outcome(profile, key=key)
-        if told is None:
-            raise error_of(problem(Code.NO_RECORD, "There is no commit with this key on record: look outside."))
-        assert told.step is not None
-        if told.step not in (StepState.UNKNOWN, StepState.DISPATCHED):
-            return told.step
-        # The look-up is sent after this answer was: its time on the owner's clock is at least that.
-        looked_up_ms = told.clock_ms
-        found = await lookup(key)
-        answer = await client.reconcile(
-            profile,
-            key,
-            "succeeded" if found is not None else "not_sent",
-            evidence=found or "the look-up by request key found nothing",
-            by=by,
-            looked_up_ms=looked_up_ms,
-        )
-        if answer.counted or answer.step not in (StepState.UNKNOWN, StepState.DISPATCHED):
-            return answer.step
-        wait_s = max(0.1, answer.retry_after_s or 1.0)
-        if clock.now_ms() + wait_s * 1000 > until_ms:
-            return answer.step
-        await clock.wait(wait_s)

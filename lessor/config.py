@@ -58,6 +58,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     nats_password: str | None = None
     nats_credentials: Path | None = None
     nats_replicas: int = 1
+    tenant: str | None = None
+    principal: str | None = None
+    """Who asks, for programs that are workers; None: what their credentials say."""
     host: str = "host-1"
     chromium: Path | None = None
     """The browser binary; None looks on the PATH, then for Playwright's."""
@@ -67,8 +70,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, environment: Mapping[str, str], data_dir: Path | None = None) -> "Config":
-        """From LESSOR_DATA_DIR, LESSOR_LIVE_DIR, LESSOR_URL, LESSOR_TOKEN, LESSOR_CREDENTIALS, LESSOR_HOST and
-        LESSOR_CHROMIUM.
+        """From LESSOR_DATA_DIR, LESSOR_LIVE_DIR, LESSOR_URL, LESSOR_TOKEN, LESSOR_CREDENTIALS, LESSOR_TENANT,
+        LESSOR_PRINCIPAL, LESSOR_HOST and LESSOR_CHROMIUM.
 
         Each number of `Limits` may be set by LESSOR_LIMIT_ and its name: LESSOR_LIMIT_WARM_MAX=0. Raises
         LessorError when one is no number; a host also refuses those that contradict each other.
@@ -83,6 +86,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
             nats_url=environment.get("LESSOR_URL"),
             nats_token=environment.get("LESSOR_TOKEN"),
             nats_credentials=Path(credentials) if credentials else None,
+            tenant=environment.get("LESSOR_TENANT") or None,
+            principal=environment.get("LESSOR_PRINCIPAL") or None,
             host=name_of(environment.get("LESSOR_HOST", ""), default_host(chosen.absolute())),
             chromium=Path(chromium) if chromium else None,
             limits=limits_of(environment),

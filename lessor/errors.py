@@ -197,8 +197,9 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     code: Code
     message: str
-    effect: Effect = Effect.NONE
-    retryable: bool = False
+    effect: Effect = msgspec.field(default_factory=lambda: Effect.NONE)
+    """Always sent, unlike a plain default."""
+    retryable: bool = msgspec.field(default_factory=lambda: False)
     retry_after_s: float | None = None
     holder_run: str | None = None
     since: str | None = None

@@ -12,6 +12,7 @@ from lessor.messages.record import (
     AnyRecord,
     Attached,
     DialogDecided,
+    Checkpointed,
     Dispatched,
     Entry,
     Evidence,
@@ -27,6 +28,7 @@ from lessor.messages.record import (
     Scope,
     SealCommitted,
     Skipped,
+    StepDeclared,
 )
 from lessor.messages.reply import ActOutcome
 
@@ -45,6 +47,18 @@ class ActState:
     @property
     def open(self) -> bool:
         return self.outcome is None
+
+
+@dataclass(slots=True)
+class Commit:
+    """One try of a step. It outlives its lease's place in the ledger: what is open is never forgotten."""
+
+    lease: str
+    sequence: int
+    act: ActState
+    gone_ms: int | None = None
+    gone_boot: str | None = None
+    closed: bool = False
 
 
 @dataclass(slots=True)
@@ -74,6 +88,7 @@ class LeaseState:
     gone_ms: int | None = None
     gone_boot: str | None = None
     acts: dict[int, ActState] = field(default_factory=dict[int, ActState])
+    commits: list[Commit] = field(default_factory=list[Commit])
 
     @property
     def next_sequence(self) -> int:
@@ -92,11 +107,22 @@ class LeaseState:
 
 @dataclass(slots=True)
 class StepHistory:
-    """All commits and verdicts under one request key, in journal order."""
+    """Everything under one request key, in journal order."""
 
-    commits: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+    commits: list[Commit] = field(default_factory=list[Commit])
     verdicts: list[tuple[int, Reconciled]] = field(default_factory=list[tuple[int, Reconciled]])
     """Each with the number of commits it came after."""
+    declared: StepDeclared | None = None
+    checkpoints: list[tuple[int, Checkpointed]] = field(default_factory=list[tuple[int, Checkpointed]])
+    """Each with the time of its entry."""
+
+    @property
+    def name(self) -> str:
+        """Its step's name, for people."""
+        if self.declared is not None:
+            return self.declared.step
+        intent = self.commits[-1].act.intent if self.commits else None
+        return (intent.step if intent is not None else None) or "?"
 
 
 @dataclass(slots=True)
@@ -107,6 +133,8 @@ class Generation:
     size: int
     key_id: str
     epoch: int
+    origins: tuple[str, ...]
+    """What the object was authenticated with, whatever the profile may visit by now."""
 
 
 @dataclass(slots=True)
@@ -120,6 +148,8 @@ class Ledger:
     """When this boot's clock began to stamp the chain: what an earlier boot recorded lies before it."""
     host: str = ""
     """Who activated last."""
+    tail: str = ""
+    """sha256 of the last entry as it is stored: what the next one names. Kept by whoever reads or appends."""
     profile: ProfileChanged | None = None
     lease: LeaseState | None = None
     """The latest lease, in whatever phase."""
@@ -173,6 +203,10 @@ def _apply(ledger: Ledger, entry: Entry, record: AnyRecord) -> None:
         case Reconciled(request_key=key):
             history = ledger.steps.setdefault(key, StepHistory())
             history.verdicts.append((len(history.commits), record))
+        case StepDeclared(request_key=key):
+            ledger.steps.setdefault(key, StepHistory()).declared = record
+        case Checkpointed(request_key=key):
+            ledger.steps.setdefault(key, StepHistory()).checkpoints.append((entry.at_ms, record))
         case LeaseClosing():
             held = _lease(ledger, record.lease)
             held.phase, held.reason = "closing", record.reason
@@ -183,6 +217,8 @@ def _apply(ledger: Ledger, entry: Entry, record: AnyRecord) -> None:
             held = _lease(ledger, record.lease)
             held.phase, held.reason, held.receipt = "closed", record.reason, record.receipt
             held.gone_ms, held.gone_boot = record.gone_ms, entry.boot
+            for commit in held.commits:
+                commit.gone_ms, commit.gone_boot, commit.closed = record.gone_ms, entry.boot, True
         case Activated(host=host):
             ledger.host = host
         case Read() | DialogDecided() | Evidence():
@@ -231,13 +267,24 @@ def _intend(ledger: Ledger, record: Intent) -> None:
     _number(held, record.sequence, ActState(record))
     if record.request_key is not None:
         history = ledger.steps.setdefault(record.request_key, StepHistory())
-        history.commits.append((record.lease, record.sequence))
+        commit = Commit(record.lease, record.sequence, held.acts[record.sequence])
+        history.commits.append(commit)
+        held.commits.append(commit)
 
 
 def _seal(ledger: Ledger, entry: Entry, record: SealCommitted) -> None:
     assert record.generation == ledger.generation + 1, record
+    origins = record.origins or (ledger.profile.origins if ledger.profile is not None else ())
     ledger.generations.append(
-        Generation(record.generation, record.object, record.sha256, record.size, record.key_id, entry.epoch)
+        Generation(
+            number=record.generation,
+            object=record.object,
+            sha256=record.sha256,
+            size=record.size,
+            key_id=record.key_id,
+            epoch=entry.epoch,
+            origins=origins,
+        )
     )
     if record.lease is not None:
         _lease(ledger, record.lease).generation = record.generation

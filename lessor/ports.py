@@ -57,6 +57,8 @@ class Chain:
     own: Own | None
     own_sequence: int
     entries: tuple[tuple[int, Entry], ...] = ()
+    tail: str = ""
+    """sha256 of the last entry as it is stored; "" without one."""
 
 
 class Journal(Protocol):
@@ -146,6 +148,8 @@ class BrowserSpec:
     sealed: bytes | None
     """Sealed state to restore; None starts fresh or, when finding, keeps what the page has."""
     generation: int
+    sealed_origins: tuple[str, ...] | None = None
+    """What the sealed state was authenticated with; None: `origins`."""
     target: str | None = None
     """Set when finding: the main tab of the lease."""
     policy: PagePolicy = DEFAULT

@@ -33,7 +33,7 @@ from lessor.broker.journal import StreamJournal
 from lessor.broker.runs import StreamRuns
 from lessor.broker.server_check import check_server
 from lessor.broker.stream import open_stream
-from lessor.broker.subjects import Shard
+from lessor.broker.subjects import HOST_INBOX, Shard
 from lessor.broker.vault import ObjectVault, open_vault
 from lessor.config import Config
 from lessor.errors import Code, LessorError, Problem, error_of, problem
@@ -74,11 +74,14 @@ async def chromium(config: Config) -> Browser | Problem:
 def settings_of(config: Config, endpoint: Endpoint | None, name: str) -> Settings:
     """How to reach the broker: the embedded one's endpoint, or the configured URL."""
     if endpoint is not None:
-        return Settings(servers=(endpoint.url,), name=name, token=endpoint.token)
+        return Settings(
+            servers=(endpoint.url,), name=name, credentials=endpoint.credentials, inbox_prefix=HOST_INBOX
+        )
     assert config.nats_url is not None
     return Settings(
         servers=tuple(config.nats_url.split(",")),
         name=name,
+        inbox_prefix=HOST_INBOX,
         token=config.nats_token,
         user=config.nats_user,
         password=config.nats_password,

@@ -8,12 +8,13 @@ the outcome of an act before you go on.
 import asyncio
 import functools
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from lessor import client as face
 from lessor.messages.reply import StepState
+from lessor.messages.step import Expectation, StepRecord, Way
 
 I = TypeVar("I")  # noqa: E741 -- the inner object
 P = ParamSpec("P")
@@ -64,11 +65,27 @@ def _waiting(call: Callable[Concatenate[I, P], Coroutine[Any, Any, T]]) -> Calla
 
 
 class Step(_Face[face.Step]):
-    """`lessor.Step`. A look-up is a plain function, called on a thread of its own."""
+    """`lessor.Step`; `with` declares it. A look-up is a plain function, called on a thread of its own."""
 
     state = _waiting(face.Step.state)
     act = _waiting(face.Step.act)
     commit = _waiting(face.Step.commit)
+    checkpoint = _waiting(face.Step.checkpoint)
+    verify = _waiting(face.Step.verify)
+    settle = _waiting(face.Step.settle)
+    __exit__ = _waiting(face.Step.__aexit__)
+
+    def __enter__(self) -> Self:
+        self._loop.run(self._inner.__aenter__())
+        return self
+
+    @property
+    def done(self) -> bool:
+        return self._inner.done
+
+    @property
+    def record(self) -> StepRecord:
+        return self._inner.record
 
     @property
     def request_key(self) -> str:
@@ -116,9 +133,34 @@ class Run(_Face[face.Run]):
         """Lease the profile: the same page when this run holds it already, else a browser from the last seal."""
         return Lease(self._loop, self._loop.run(self._inner.acquire(profile, horizon_s=horizon_s, wait_s=wait_s)))
 
-    def step(self, lease: Lease, step: str, *, task: str | None = None) -> Step:
+    def step(  # noqa: PLR0913 -- a declaration has many parts
+        self,
+        lease: Lease,
+        step: str,
+        *,
+        task: str | None = None,
+        target: str = "",
+        payload: object = None,
+        kind: str = "step",
+        evidence: Sequence[Way] = (),
+        expect: Expectation | None = None,
+        effects: bool = True,
+        depends: Sequence[str] = (),
+    ) -> Step:
         """A step of this run's task (default: the run's own name); its key is stable over attempts."""
-        return Step(self._loop, self._inner.step(lease.known, step, task=task))
+        inner = self._inner.step(
+            lease.known,
+            step,
+            task=task,
+            target=target,
+            payload=payload,
+            kind=kind,
+            evidence=evidence,
+            expect=expect,
+            effects=effects,
+            depends=depends,
+        )
+        return Step(self._loop, inner)
 
 
 class Client(_Face[face.Client]):
@@ -130,6 +172,7 @@ class Client(_Face[face.Client]):
     profiles = _waiting(face.Client.profiles)
     status = _waiting(face.Client.status)
     outcome = _waiting(face.Client.outcome)
+    steps = _waiting(face.Client.steps)
     show_run = _waiting(face.Client.show_run)
     cancel_run = _waiting(face.Client.cancel_run)
 

@@ -18,3 +18,8 @@ def payload_hash(act: Act) -> str:
 def text_hash(text: str) -> str:
     """sha256 of a page's text: evidence that says nothing of the text itself."""
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def digest(stored: bytes) -> str:
+    """sha256 of an entry as it is stored: what its successor names as `prev`."""
+    return hashlib.sha256(stored).hexdigest()

@@ -12,6 +12,7 @@ import msgspec
 from lessor.messages.ids import Name
 from lessor.messages.policy import PagePolicy
 from lessor.messages.reply import ActOutcome
+from lessor.messages.step import Desired
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True):
@@ -153,6 +154,30 @@ class Reconciled(Record, frozen=True, kw_only=True, tag="reconciled"):
     evidence: str
     by: str
     counted: bool
+    how: str = ""
+    looked_up_ms: int | None = None
+    run: str = ""
+
+
+class StepDeclared(Record, frozen=True, kw_only=True, tag="step_declared"):
+    """What a step is to bring about, by the worker that is going to do it."""
+
+    request_key: str
+    task: str
+    step: str
+    run: str
+    claim: int
+    desired: Desired
+
+
+class Checkpointed(Record, frozen=True, kw_only=True, tag="checkpointed"):
+    """A fact on the way of a step, as its worker saw it."""
+
+    request_key: str
+    run: str
+    claim: int
+    name: str
+    fact: str
 
 
 class LeaseClosing(Record, frozen=True, kw_only=True, tag="lease_closing"):
@@ -184,6 +209,8 @@ class SealCommitted(Record, frozen=True, kw_only=True, tag="seal_committed"):
     sha256: str
     size: int
     key_id: str
+    origins: tuple[str, ...] = ()
+    """What it was authenticated with; empty in old records: the profile's origins of that time."""
 
 
 class LeaseClosed(Record, frozen=True, kw_only=True, tag="lease_closed"):
@@ -209,6 +236,8 @@ AnyRecord = (
     | Read
     | DialogDecided
     | Reconciled
+    | StepDeclared
+    | Checkpointed
     | LeaseClosing
     | Evidence
     | SealCommitted
@@ -225,6 +254,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     boot: str
     at_ms: int
     records: tuple[AnyRecord, ...]
+    unix_ms: int | None = None
+    """The wall clock, for people only."""
+    prev: str | None = None
+    """sha256 of the entry before it as it is stored, "" for the first; None before entries were chained."""
 
 
 class Own(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

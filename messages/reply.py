@@ -9,6 +9,9 @@ from lessor.errors import Effect, OpenDialog, Problem
 from lessor.messages.action import Observation, PageView
 from lessor.messages.policy import PagePolicy
 from lessor.messages.run import RunRecord
+from lessor.messages.step import StepRecord, StepState
+
+__all__ = ["StepState"]  # part of what is answered
 
 
 class LeaseView(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,10 +29,10 @@ class LeaseView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
-    """Base of all answers."""
+    """Base of all answers. `v` and `effect` are always sent: only a plain default is left out, a factory's is not."""
 
-    v: int = 1
-    effect: Effect = Effect.NONE
+    v: int = msgspec.field(default_factory=lambda: 1)
+    effect: Effect = msgspec.field(default_factory=lambda: Effect.NONE)
     lease: LeaseView | None = None
 
 
@@ -77,6 +80,8 @@ class Acted(Reply, frozen=True, kw_only=True, tag="acted"):
     """True when this is the recorded answer to a repeat: no page comes with it."""
     changed: bool = False
     """Something other than the target had changed since the revision."""
+    step: StepState | None = None
+    """Of a step's commit: SUCCEEDED when the settled page showed what the step expects."""
     page: Observation | None = None
 
 
@@ -93,17 +98,6 @@ class ActOutcome(StrEnum):
     APPLIED = "applied"
     NOT_SENT = "not_sent"
     UNKNOWN = "unknown"
-
-
-class StepState(StrEnum):
-    """What is known about a step (contract, Steps)."""
-
-    INTENDED = "INTENDED"
-    DISPATCHED = "DISPATCHED"
-    SUCCEEDED = "SUCCEEDED"
-    FAILED = "FAILED"
-    NOT_SENT = "NOT_SENT"
-    UNKNOWN = "UNKNOWN"
 
 
 class OutcomeTold(Reply, frozen=True, kw_only=True, tag="outcome"):
@@ -132,6 +126,21 @@ class Reconciled(Reply, frozen=True, kw_only=True, tag="reconciled"):
     counted: bool
     """False when the verdict was recorded as `still_unknown` because it came too early."""
     retry_after_s: float | None = None
+
+
+class StepTold(Reply, frozen=True, kw_only=True, tag="step"):
+    """A step as it is on record now."""
+
+    step: StepRecord
+
+
+class StepsTold(Reply, frozen=True, kw_only=True, tag="steps"):
+    """`total` counts what matched, listed or not; ask again with `skip` for the rest."""
+
+    steps: tuple[StepRecord, ...]
+    total: int
+    settle_s: float
+    clock_ms: int
 
 
 class HolderView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -205,6 +214,8 @@ AnyReply = (
     | OutcomeTold
     | Cancelled
     | Reconciled
+    | StepTold
+    | StepsTold
     | StatusTold
     | ProfileTold
     | Listed

@@ -20,6 +20,7 @@ from lessor.messages.ids import (
     Origin,
     RequestKey,
     Sequence,
+    StepId,
     Url,
 )
 from lessor.messages.policy import GivenPolicy
@@ -40,8 +41,11 @@ from lessor.messages.reply import (
     Reply,
     RunTold,
     StatusTold,
+    StepsTold,
+    StepTold,
 )
 from lessor.messages.run import RunStatus
+from lessor.messages.step import Described, Desired
 
 R_co = TypeVar("R_co", bound=Reply, covariant=True)
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
@@ -151,10 +155,46 @@ class Reconcile(Request[Reconciled], frozen=True, kw_only=True):
     verdict: Literal["succeeded", "not_sent", "still_unknown"]
     evidence: Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
     by: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    how: Annotated[str, msgspec.Meta(max_length=40)] = ""
+    """Which way it was found out: `http`, `page`, `call`, `person`."""
     looked_up_ms: BoottimeMs | None = None
     """When the look-up was sent, on the owner's clock; a `not_sent` counts only when late enough."""
     run: Name | None = None
     claim: Claim | None = None
+
+
+class DeclareStep(Request[StepTold], frozen=True, kw_only=True):
+    """Put on record what a step is to bring about, before its acts. Safe to repeat; needs no lease.
+
+    Refused once the step was committed with another payload (`action_not_allowed`).
+    """
+
+    run: Name
+    claim: Claim
+    task: StepId
+    step: StepId
+    desired: Desired = Desired()
+
+
+class Checkpoint(Request[StepTold], frozen=True, kw_only=True):
+    """Put a fact on record that others can verify; at most 64 for a step."""
+
+    run: Name
+    claim: Claim
+    request_key: RequestKey
+    name: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9_.-]{0,62}\Z")]
+    fact: Described = ""
+
+
+class ListSteps(Request[StepsTold], frozen=True, kw_only=True):
+    """The profile's steps, newest last. `open` are those that somebody must look into, `unverified` those
+    that were dispatched and rest on no evidence."""
+
+    run: Name | None = None
+    only: Literal["all", "open", "unknown", "unverified"] = "all"
+    request_key: RequestKey | None = None
+    skip: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0
+    limit: Annotated[int, msgspec.Meta(ge=1, le=50)] = 50
 
 
 class AskStatus(Request[StatusTold], frozen=True, kw_only=True):
@@ -228,6 +268,9 @@ ProfileRequest = (
     | AskOutcome
     | Cancel
     | Reconcile
+    | DeclareStep
+    | Checkpoint
+    | ListSteps
     | AskStatus
     | CreateProfile
     | ShowProfile
@@ -246,6 +289,9 @@ VERBS: dict[str, type[ProfileRequest]] = {
     "outcome": AskOutcome,
     "cancel": Cancel,
     "reconcile": Reconcile,
+    "declare": DeclareStep,
+    "checkpoint": Checkpoint,
+    "steps": ListSteps,
     "status": AskStatus,
     "create": CreateProfile,
     "show": ShowProfile,

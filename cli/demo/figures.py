@@ -51,7 +51,7 @@ def read(site: Path, entries: Entries, orphans: int, seconds: float) -> Figures:
         recorded_after_worker_death=len(_inherited(entries)),
         unknown_reconciled=sum(
             states[key] is StepState.SUCCEEDED
-            and any(_outcome(ledger, *commit) is ActOutcome.UNKNOWN for commit in history.commits)
+            and any(commit.act.outcome is ActOutcome.UNKNOWN for commit in history.commits)
             for key, history in ledger.steps.items()
             if key in states
         ),
@@ -97,10 +97,6 @@ def shortcomings(figures: Figures, invoices: Sequence[Invoice], site: Path, entr
 def _lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
-
-def _outcome(ledger: Ledger, lease: str, sequence: int) -> ActOutcome | None:
-    act = ledger.act_of(lease, sequence)
-    return act.outcome if act is not None else None
 
 
 def _inherited(entries: Entries) -> set[str]:

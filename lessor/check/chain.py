@@ -229,7 +229,8 @@ class _Leases:
 
 
 def p12_renewal(view: View) -> Findings:
-    """Each expiry <= renewal + horizon, <= grant + life, <= the run's deadline; never after expiry or closing."""
+    """Each expiry <= renewal + horizon, <= grant + life, <= the run's deadline; none after expiry or closing, and
+    no intent either."""
     horizon_ms, life_ms = ms(view.limits.horizon_s_max), ms(view.limits.life_s_max)
     held: LeaseGranted | None = None
     expires_ms, live = 0, False
@@ -247,6 +248,8 @@ def p12_renewal(view: View) -> Findings:
                     what = f"a renewal at {at_ms}, expiry {expires_ms}, cap {held.cap_ms}, live {live}"
                     yield Finding("P12", what, (moment,))
                 expires_ms = record.expires_ms
+            case Intent() if held is not None and (not live or at_ms >= expires_ms):
+                yield Finding("P12", f"an intent at {at_ms} of a lease that ended at {expires_ms}", (moment,))
             case LeaseClosing() | LeaseClosed():
                 live = False
             case _:

@@ -16,6 +16,7 @@ from lessor.lease import (
     alarm,
     control,
     dialog,
+    declaring,
     ending,
     lane,
     profile,
@@ -59,8 +60,11 @@ from lessor.messages.request import (
     AskOutcome,
     AskStatus,
     Cancel,
+    Checkpoint,
     Close,
     CreateProfile,
+    DeclareStep,
+    ListSteps,
     Navigate,
     Observe,
     Reconcile,
@@ -147,6 +151,12 @@ def _asked(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
             return questions.outcome(ledger, desk, asked, now)
         case Reconcile():
             return questions.reconcile(ledger, desk, asked, now)
+        case DeclareStep():
+            return declaring.declare(ledger, desk, asked, now)
+        case Checkpoint():
+            return declaring.checkpoint(ledger, desk, asked, now)
+        case ListSteps():
+            return declaring.list_steps(ledger, desk, asked, now)
         case CreateProfile():
             return profile.create(ledger, desk, asked, now)
         case ShowProfile():

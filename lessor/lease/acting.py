@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from msgspec import structs
 
+from lessor import steps
 from lessor.errors import Code, Effect, Problem
 from lessor.findings import Away, NotSent, Paused, Sent, Target
 from lessor.journal import LeaseState, Ledger
@@ -25,7 +26,7 @@ from lessor.lease.verdict import (
 from lessor.limits import ms
 from lessor.messages.hashing import payload_hash
 from lessor.messages.record import AnyRecord, Dispatched, Intent, Outcome, Skipped
-from lessor.messages.reply import Acted, ActOutcome
+from lessor.messages.reply import Acted, ActOutcome, StepState
 from lessor.messages.request import Act
 
 SILENCE_RECORDED_MS = 250
@@ -132,17 +133,33 @@ def _applied(ledger: Ledger, desk: Desk, current: Operation, sent: Sent, now: No
     if sent.page is not None:
         desk = replace(desk, page_url=sent.page.url)
     lease = view_for(ledger, desk, current.asked, now)
+    records = (_outcome(current, ActOutcome.APPLIED, None, sent.dispatched_ms), *_shown(ledger, current, sent))
     reply = Acted(
         sequence=_sequence(current),
         changed=current.target.changed,
         page=sent.page,
         effect=Effect.APPLIED,
         lease=lease,
+        step=_state(current, shown=len(records) > 1),
     )
-    record = _outcome(current, ActOutcome.APPLIED, None, sent.dispatched_ms)
     if current.cancelled:
-        return finish(ledger, desk, reply, (record,), now, then=ending.retire)
-    return finish(ledger, desk, reply, (record,), now)
+        return finish(ledger, desk, reply, records, now, then=ending.retire)
+    return finish(ledger, desk, reply, records, now)
+
+
+def _state(current: Operation, *, shown: bool) -> StepState | None:
+    assert isinstance(current.op, Act)
+    if current.op.step is None or current.op.step.request_key is None:
+        return None
+    return StepState.SUCCEEDED if shown else StepState.DISPATCHED
+
+
+def _shown(ledger: Ledger, current: Operation, sent: Sent) -> tuple[AnyRecord, ...]:
+    """The settled page may hold the step's evidence: then the verdict is in the outcome's own entry."""
+    assert isinstance(current.op, Act)
+    step = current.op.step
+    found = steps.shown(ledger, step.request_key, sent.page) if step is not None and sent.page is not None else None
+    return () if found is None else (found,)
 
 
 def _settle(

@@ -86,6 +86,13 @@ def no_profile(profile: str) -> Problem:
     )
 
 
+def no_record(what: str) -> Problem:
+    return problem(
+        Code.NO_RECORD,
+        f"There is no {what} on record. That says nothing about the outside world: look there.",
+    )
+
+
 def unknown_outcome(sequence: int, why: str | None) -> Problem:
     return problem(
         Code.OUTCOME_UNKNOWN,

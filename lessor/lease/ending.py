@@ -6,6 +6,7 @@ egress confirmed gone -> `LeaseClosed`. Until then the profile stays exclusive (
 
 from dataclasses import replace
 
+from lessor import steps
 from lessor.errors import Code, problem
 from lessor.journal import LeaseState, Ledger
 from lessor.lease import queue
@@ -34,7 +35,7 @@ from lessor.lease.verdict import (
 from lessor.limits import ms
 from lessor.messages.hashing import text_hash
 from lessor.messages.record import Evidence, LeaseClosed, LeaseClosing, SealCommitted
-from lessor.messages.reply import Closed
+from lessor.messages.reply import Closed, StepState
 from lessor.messages.request import Act, Close
 
 SEAL_RETRY_FACTOR_MAX = 16
@@ -145,7 +146,9 @@ def looked(ledger: Ledger, desk: Desk, event: Looked, now: Now) -> Verdict:
         title=page.title[:256],
         text_sha256=text_hash(page.text),
     )
-    return replace(after, records=(evidence, *after.records))
+    found = steps.shown(ledger, steps.awaiting(ledger, held, StepState.UNKNOWN, StepState.DISPATCHED), page)
+    verdict = () if found is None else (found,)
+    return replace(after, records=(evidence, *verdict, *after.records))
 
 
 def sealed(ledger: Ledger, desk: Desk, event: Sealed, now: Now) -> Verdict:
@@ -153,6 +156,7 @@ def sealed(ledger: Ledger, desk: Desk, event: Sealed, now: Now) -> Verdict:
     held = _held(ledger)
     if now.ms > held.seal_by_ms:
         return _proceed(ledger, desk, now)
+    assert ledger.profile is not None
     committed = SealCommitted(
         lease=held.id,
         generation=ledger.generation + 1,
@@ -161,6 +165,7 @@ def sealed(ledger: Ledger, desk: Desk, event: Sealed, now: Now) -> Verdict:
         sha256=event.sha256,
         size=event.size,
         key_id=event.key_id,
+        origins=ledger.profile.origins,
     )
     return Verdict(desk, records=(committed,), effects=(Again(SealLanded()),))
 

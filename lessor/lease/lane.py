@@ -103,6 +103,13 @@ def _key_free(ledger: Ledger, op: Act) -> Problem | None:
     """At most once by request key: a commit runs only when no earlier one may have happened."""
     if op.step is None or op.step.request_key is None:
         return None
+    waits_for = steps.blocked_by(ledger, op.step.request_key)
+    if waits_for:
+        names = ", ".join(ledger.steps[key].name if key in ledger.steps else key[:12] for key in waits_for[:3])
+        return problem(
+            Code.ACTION_NOT_ALLOWED,
+            f"The step {op.step.step!r} depends on steps that are not done ({names}): settle those first.",
+        )
     step = steps.view(ledger, op.step.request_key)
     if step is None or step.may_run:
         return None
@@ -142,7 +149,9 @@ def _settled_by_key(ledger: Ledger, desk: Desk, asked: Asked, op: Act, now: Now)
     step = steps.view(ledger, op.step.request_key)
     if step is None or step.state not in (StepState.DISPATCHED, StepState.SUCCEEDED):
         return None
-    return Say(asked.slot, _answer(ledger, desk, asked, step.sequence, ActOutcome.APPLIED, None, now))
+    lease = view_for(ledger, desk, asked, now)
+    acted = Acted(sequence=step.sequence, recorded=True, effect=Effect.APPLIED, lease=lease, step=step.state)
+    return Say(asked.slot, acted)
 
 
 def _answer(
@@ -168,8 +177,16 @@ def read_done(ledger: Ledger, desk: Desk, event: ReadDone, now: Now) -> Verdict:
     if isinstance(event.result, PageView | Observation):
         desk = replace(desk, page_url=event.result.url)
         if ledger.lease is not None and ledger.lease.phase != "closed":
-            records = (_audit(current, event.result.url),)
+            records = (_audit(current, event.result.url), *_shown(ledger, ledger.lease, current, event.result))
     return finish(ledger, desk, reply, records, now)
+
+
+def _shown(ledger: Ledger, held: LeaseState, current: Operation, page: PageView | Observation) -> tuple[AnyRecord, ...]:
+    """What this page proves of the step that was committed on it last."""
+    if not isinstance(page, Observation) or current.op.lease != held.id or current.op.tab != "main":
+        return ()
+    found = steps.shown(ledger, steps.awaiting(ledger, held, StepState.DISPATCHED), page)
+    return () if found is None else (found,)
 
 
 def _audit(current: Operation, url: str) -> Read:

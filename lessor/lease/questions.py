@@ -6,10 +6,10 @@ from typing import assert_never
 import msgspec
 
 from lessor import steps
-from lessor.errors import Code, Effect, Problem, problem
-from lessor.journal import ActState, LeaseState, Ledger
+from lessor.errors import Code, Effect, problem
+from lessor.journal import ActState, Commit, LeaseState, Ledger
 from lessor.lease.admit import known
-from lessor.lease.answers import lease_view, refuse, say
+from lessor.lease.answers import lease_view, no_record, refuse, say
 from lessor.lease.verdict import Asked, Desk, Now, Say, Verdict
 from lessor.messages.record import Reconciled as ReconciledRecord
 from lessor.messages.record import Skipped
@@ -31,7 +31,7 @@ def outcome(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
         return refuse(ledger, desk, asked, missing, now)
     held = ledger.leases.get(ask.lease)
     if held is None:
-        return refuse(ledger, desk, asked, _no_record("such lease"), now)
+        return refuse(ledger, desk, asked, no_record("such lease"), now)
     act = held.acts.get(ask.sequence)
     if act is not None and act.outcome is not None:
         lease = lease_view(ledger, desk, now) if held is ledger.lease and ask.claim == held.claim else None
@@ -75,30 +75,19 @@ def _never_sent() -> ActState:
     return ActState(None, ActOutcome.NOT_SENT, why="never used")
 
 
-def _no_record(what: str) -> Problem:
-    return problem(
-        Code.NO_RECORD,
-        f"There is no {what} on record. That says nothing about the outside world: look there.",
-    )
-
-
 def _by_key(ledger: Ledger, desk: Desk, asked: Asked, key: str, now: Now) -> Verdict:
     step = steps.view(ledger, key)
     if step is None:
-        return refuse(ledger, desk, asked, _no_record("commit with this request key"), now)
-    held = ledger.leases.get(step.lease)
-    act = held.acts.get(step.sequence) if held is not None else None
-    if held is None or act is None:
-        return refuse(ledger, desk, asked, _no_record("lease of that commit any more"), now)
+        return refuse(ledger, desk, asked, no_record("commit with this request key"), now)
     if step.state is StepState.INTENDED:
         return Verdict(replace(desk, questions=(*desk.questions, asked)))
-    return say(desk, asked, _told(ledger, desk, held, step.sequence, act, now, step=step))
+    return say(desk, asked, _told(ledger, desk, step.commit, step.sequence, step.commit.act, now, step=step))
 
 
 def _told(
     ledger: Ledger,
     desk: Desk,
-    held: LeaseState,
+    tried: LeaseState | Commit,
     sequence: int,
     act: ActState,
     now: Now,
@@ -108,17 +97,19 @@ def _told(
 ) -> OutcomeTold:
     assert act.outcome is not None
     assert ledger.profile is not None
+    name = tried.lease if isinstance(tried, Commit) else tried.id
+    held = ledger.leases.get(name)
     if step is None and act.intent is not None and act.intent.request_key is not None:
         step = steps.view(ledger, act.intent.request_key)
     return OutcomeTold(
         outcome=act.outcome,
-        by_lease=held.id,
+        by_lease=name,
         sequence=sequence,
         dispatched_ms=act.dispatched_ms,
         step=step.state if step else None,
         evidence=step.evidence if step else None,
-        lease_live=held.live_at(now.ms),
-        page_gone_ms=steps.page_gone_ms(ledger, held, desk.boot),
+        lease_live=held is not None and held.live_at(now.ms),
+        page_gone_ms=steps.page_gone_ms(ledger, tried, desk.boot),
         settle_s=ledger.profile.settle_s,
         clock_ms=now.ms,
         effect=_effect_of(act.outcome),
@@ -147,7 +138,7 @@ def reconcile(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
         return refuse(ledger, desk, asked, strange, now)
     step = steps.view(ledger, found.request_key)
     if step is None:
-        return refuse(ledger, desk, asked, _no_record("commit with this request key"), now)
+        return refuse(ledger, desk, asked, no_record("commit with this request key"), now)
     if step.state is StepState.INTENDED:
         waiting = problem(Code.PENDING, "The commit is still under way: ask for its outcome first.")
         return refuse(ledger, desk, asked, waiting, now)
@@ -160,6 +151,9 @@ def reconcile(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
         evidence=found.evidence,
         by=found.by,
         counted=weighed.counted,
+        how=found.how,
+        looked_up_ms=found.looked_up_ms,
+        run=found.run or "",
     )
     state = steps.after(step, found.verdict) if weighed.counted else step.state
     reply = Reconciled(step=state, counted=weighed.counted, retry_after_s=weighed.retry_after_s)

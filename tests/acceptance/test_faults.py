@@ -102,17 +102,21 @@ async def test_f03_a_paused_host_has_lost_its_page_before_another_takes_over(qui
             await wire.acquire()
             first.signal(signal.SIGSTOP)
             click = wire.acting(lessor.Click(ref=ref(page, "Submit invoice")), revision=page.revision, timeout_s=60)
-            clicking = asyncio.create_task(wire.touch(click, timeout_s=60))
+            # The broker may drop a host that hangs, and with it the way back: no answer is one of the right ones.
+            clicking = asyncio.create_task(wire.press(click, timeout_s=20))
             await tree.gone(DEADLINE_S + 1)
             second = await quick.lease(profile)
             assert (await second.observe()).url == "about:blank"
             before = await quick.stage.chain(profile)
             first.signal(signal.SIGCONT)
-            assert code(await clicking) in NOTHING_DONE
+            told = await clicking
+            assert told is None or code(told) in NOTHING_DONE
 
             await quick.stage.new_session(session, "h1")
             after = await quick.stage.chain(profile)
-            assert (after.own, after.entries) == (before.own, before.entries), "it wrote nothing of this profile"
+            later = after.entries[len(before.entries) :]
+            assert after.own == before.own
+            assert all(entry.epoch == after.own_sequence for _, entry in later), "it wrote nothing of this profile"
             assert (quick.site.submissions(), tree.living) == ([], [])
             await second.close()
             closed = await quick.stage.closed(2, profile)

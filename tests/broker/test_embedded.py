@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from lessor.broker.credentials import Credentials, read
 from lessor.broker.data_directory import Config, DataDirectory
 from lessor.broker.embedded import Embedded, Endpoint, endpoint_of, find_server, syncs_always
 from lessor.errors import Code, Problem
@@ -60,17 +61,23 @@ def test_every_write_is_synced_and_nothing_is_open_to_others(broker: Embedded, d
         0o700,
         0o600,
     )
-    assert endpoint.token not in Path(f"/proc/{broker.pid}/cmdline").read_text()
-    assert endpoint.token not in repr(endpoint)
+    seeds = [directory / "host.nk", directory / "users" / "local.me.nk"]
+    assert [file.stat().st_mode & 0o777 for file in seeds] == [0o600, 0o600]
+    for file in seeds:
+        kept = read(file)
+        assert isinstance(kept, Credentials)
+        assert kept.seed not in (directory / "broker.json").read_text()
+        assert kept.seed not in repr(kept)
 
 
-def test_port_and_token_are_kept(broker: Embedded, directory: Path) -> None:
-    first = started(broker)
+def test_port_and_users_are_kept(broker: Embedded, directory: Path) -> None:
+    first, users = started(broker), DataDirectory(directory).read()
     broker.stop()
     again = Embedded(directory)
     second = started(again)
     again.stop()
 
+    assert users == DataDirectory(directory).read()
     assert first == second == endpoint_of(directory)
 
 

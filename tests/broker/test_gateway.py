@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 
 import msgspec
 import pytest
+from nats.aio.msg import Msg
 from structlog.testing import capture_logs
 
 from lessor.broker import subjects
@@ -337,3 +338,22 @@ async def test_the_services_api_answers(
     assert {"host": host.name} == told["PING"]["metadata"]
     assert '"lessor.v1.*.*.p.*.*"' in json.dumps(told["INFO"])
     assert '"num_requests": 1' in json.dumps(told["STATS"])
+
+
+@pytest.mark.parametrize("reply", ["lessor.0.p.t.shop.journal", "$JS.API.INFO", "_INBOX.other.one.x"])
+async def test_p17_a_host_is_nobodys_voice(
+    host: Host, connection: Connection, ann: Caller, key: ProfileKey, reply: str
+) -> None:
+    """A host may publish anywhere; it answers only where its asker may listen, whatever the request names."""
+    heard: list[str] = []
+
+    async def hear(message: Msg) -> None:
+        heard.append(message.subject)
+
+    await connection.subscribe(reply, hear)
+    mine = [subjects.profile(ann, key, verb) for verb in ("status", "nonsense")]
+    for asked in (*mine, subjects.renew(ann, host.name)):
+        await connection.publish(asked, b'{"id":"q","worker":"w"}', reply=reply)
+    assert isinstance(await BrokerLine(connection).ask(subjects.listing(ann), ListProfiles(id="q"), 2.0), Listed)
+    await connection.flush()
+    assert (heard, host.calls, len(host.host_calls)) == ([], [], 1)

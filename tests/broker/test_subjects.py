@@ -60,3 +60,27 @@ def test_a_chain_holds_its_profile_and_no_other(name: str) -> None:
         assert key == Shard.profile_of(subject)
     assert Shard.is_own(shard.own(key))
     assert not Shard.is_own(shard.journal(key))
+
+
+@pytest.mark.parametrize(
+    ("reply", "is_fine"),
+    [
+        ("_INBOX.acme.ann.x", True),
+        ("_INBOX.acme.ann.x.y", True),
+        ("_INBOX.x", True),
+        ("_INBOX.x.y", True),
+        ("_R_.x.y", True),
+        ("_INBOX.acme.bob.x", False),
+        ("_INBOX.else.ann.x", False),
+        ("_INBOX.acme.*.x", False),
+        ("_INBOX.>", False),
+        ("_INBOX", False),
+        (f"{subjects.HOST_INBOX}.x", False),
+        ("$JS.API.STREAM.PURGE.LESSOR_0", False),
+        ("lessor.0.p.acme.shop.journal", False),
+        ("lessor.v1.acme.ann.p.shop.revoke", False),
+        ("lessor.fwd.h1.acme.bob.p.shop.revoke", False),
+    ],
+)
+def test_p17_an_answer_goes_to_its_asker_only(reply: str, is_fine: bool) -> None:
+    assert subjects.may_answer("lessor.v1.acme.ann.p.shop.status", reply) is is_fine

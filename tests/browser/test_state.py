@@ -160,3 +160,34 @@ def _close(state: bytes, keyring: Keyring) -> tuple[bytes, str]:
 def _refused(answer: bytes | Problem) -> None:
     assert isinstance(answer, Problem), answer
     assert answer.code is Code.SETUP_FAILED
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_state_opens_with_the_origins_of_its_time(rig: Rig, web: Web) -> None:
+    """The profile's origins may change later; then it seals with the new ones."""
+    web.pages["/in"] = (200, COOKIES, "<p>in</p>")
+    first = await rig.start(rig.engine(), rig.spec(web.origin))
+    await go(first, f"{web.origin}/in")
+    sealed = await _seal(first, 1)
+    await first.kill()
+    changed = (web.origin, web.other)
+    spec = rig.spec(*changed, sealed=sealed.sealed, generation=1, sealed_origins=(web.origin,), epoch=2)
+    second = await rig.start(rig.engines[0], spec)
+    again = await _seal(second, 2)
+    await second.kill()
+    opened = await rig.start(rig.engines[0], rig.spec(*changed, sealed=again.sealed, generation=2, epoch=3))
+    await go(opened, f"{web.origin}/in")
+    assert await script(opened, "document.cookie") == "session=crumb"
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_the_drivers_temporary_files_lie_below_the_live_directory(rig: Rig, web: Web) -> None:
+    """They stay behind when the host is killed, and the next one sweeps them."""
+    engine = rig.engine()
+    await rig.start(engine, rig.spec(web.origin))
+    scratch = rig.root / "live" / "tmp"
+    assert list(scratch.glob("playwright-artifacts-*"))
+    left = scratch / "playwright-artifacts-left"
+    left.mkdir()
+    await rig.start(rig.engine(), rig.spec(web.origin, epoch=2))
+    assert not left.exists()

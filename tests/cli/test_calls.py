@@ -1,6 +1,5 @@
 """Calls of the command line, each a process of its own: one lease over all of them, and every call bounded."""
 
-import json
 import os
 import signal
 import stat
@@ -11,6 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
+from lessor.broker.credentials import Credentials, read
 from tests.cli.programs import Done, Place, until
 from tests.support.broker import fresh
 from tests.support.web import Web
@@ -78,8 +78,9 @@ def test_the_session_file_is_private_and_holds_no_secret_of_the_broker(person: P
     person.told("acquire")
     assert stat.S_IMODE(person.file.stat().st_mode) == 0o600
     assert stat.S_IMODE(person.file.parent.stat().st_mode) == 0o700
-    token = json.loads((person.town.data_dir / "broker" / "broker.json").read_text())["authorization"]["token"]
-    assert token not in person.file.read_text()
+    kept = read(person.town.data_dir / "broker" / "users" / "local.me.nk")
+    assert isinstance(kept, Credentials)
+    assert kept.seed not in person.file.read_text()
 
 
 def test_l02_an_act_whose_answer_was_lost_is_answered_from_the_record(person: Person) -> None:

@@ -110,8 +110,9 @@ def test_up_on_a_named_broker_that_is_away(place: Place) -> None:
 
 def test_a_host_serves_on_a_broker_that_others_run(place: Place, endpoint: Endpoint) -> None:
     """`up --nats` starts only a host there; it ends without the broker."""
-    with place.started("up", "--nats", endpoint.url, LESSOR_TOKEN=endpoint.token, LESSOR_HOST="cli-guest") as up:
+    entered = {"LESSOR_CREDENTIALS": str(endpoint.credentials)}
+    with place.started("up", "--nats", endpoint.url, LESSOR_HOST="cli-guest", **entered) as up:
         assert up.line() == f"lessor is ready: LESSOR_DATA_DIR={place.data_dir} | {endpoint.url}"
-        told = place.run("status", "--json", LESSOR_URL=endpoint.url, LESSOR_TOKEN=endpoint.token)
+        told = place.run("status", "--json", LESSOR_URL=endpoint.url, **entered)
         assert "cli-guest" in told.json["hosts"], told.err
     assert place.processes() == []

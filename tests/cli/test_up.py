@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from lessor.broker.credentials import Credentials, read
 from tests.cli.programs import Foreground, Place, until
 from tests.support.web import Web
 
@@ -16,16 +17,18 @@ ORPHAN_S_MAX = 2.0
 
 
 def test_up_is_ready_soon_and_says_in_one_line_how_to_connect(place: Place) -> None:
-    """The token stays in its file: no output and no command line holds it."""
+    """Seeds stay in their files: no output and no command line holds it."""
     began_s = time.monotonic()
     with place.started("up") as up:
         line = up.line()
         assert time.monotonic() - began_s < READY_S_MAX
         config = json.loads((place.data_dir / "broker" / "broker.json").read_text())
-        token = config["authorization"]["token"]
+        kept = [read(place.data_dir / "broker" / file) for file in ("host.nk", "users/local.me.nk")]
+        seeds = [one.seed for one in kept if isinstance(one, Credentials)]
+        assert len(seeds) == 2
         assert line == f"lessor is ready: LESSOR_DATA_DIR={place.data_dir} | nats://{config['listen']}"
-        assert token not in place.said()
-        assert not [one for one in place.processes() if token in " ".join([*one.cmdline(), *one.environ().values()])]
+        words = [word for one in place.processes() for word in (*one.cmdline(), *one.environ().values())]
+        assert not any(seed in word for seed in seeds for word in (*words, place.said()))
         assert place.run("status").code == 0
     assert "made the first key" in place.said()
 

@@ -5,9 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from lessor.cli.answer import plain, record_of
+from lessor.cli.answer import plain
 from lessor.cli.main import EXIT_CODES
 from lessor.cli.restarts import RESTARTS_MAX, Restarts
 from lessor.cli.words import How, action
@@ -71,7 +72,7 @@ def test_actions_in_words() -> None:
 
 def test_an_error_record_always_says_effect_and_retryable() -> None:
     """Also where they have their defaults."""
-    assert record_of(problem(Code.PROFILE_BUSY, "wait", position=2)) == {
+    assert msgspec.to_builtins(problem(Code.PROFILE_BUSY, "wait", position=2)) == {
         "code": "profile_busy",
         "message": "wait",
         "effect": "none",

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from lessor.errors import Code, Problem
 from lessor.messages import record, reply, request
+from lessor.messages.action import Type
 from lessor.messages.record import AnyRecord, Entry, HostSession, Own
 from lessor.messages.reply import AnyReply
 from lessor.messages.request import RUN_VERBS, VERBS, Acquire, Act, ListProfiles, Observe, RenewAll
@@ -59,6 +60,10 @@ def strategy(kind: msgspec.inspect.Type) -> st.SearchStrategy[Any]:
             return st.one_of([strategy(each) for each in kind.types])
         case inspect.StructType():
             fields = {field.name: strategy(field.type) for field in kind.fields}
+            if kind.cls is Type:
+                # A text or a secret, never both.
+                typed = st.builds(Type, ref=fields["ref"], text=fields["text"])
+                return typed | st.builds(Type, ref=fields["ref"], secret=fields["secret"])
             return st.builds(kind.cls, **fields)
         case _:
             raise AssertionError(kind)

@@ -1,5 +1,7 @@
 """`ports.Journal` in memory."""
 
+from lessor.messages import wire
+from lessor.messages.hashing import digest
 from lessor.messages.ids import ProfileKey
 from lessor.messages.record import Entry, Own
 from lessor.ports import BrokerAway, Chain, Landed, Superseded
@@ -69,9 +71,11 @@ def _chain(key: ProfileKey) -> str:
 
 
 def _told(found: list[Kept], own: Kept | None, *, with_entries: bool) -> Chain:
+    entries = tuple((kept.sequence, kept.value) for kept in found if with_entries and isinstance(kept.value, Entry))
     return Chain(
         last=found[-1].sequence if found else 0,
         own=own.value if own and isinstance(own.value, Own) else None,
         own_sequence=own.sequence if own else 0,
-        entries=tuple((kept.sequence, kept.value) for kept in found if with_entries and isinstance(kept.value, Entry)),
+        entries=entries,
+        tail=digest(wire.encode(entries[-1][1])) if entries else "",
     )

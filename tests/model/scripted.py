@@ -463,7 +463,8 @@ def _open(spec: BrowserSpec) -> dict[str, str] | None:
         *whose, generation, cookies = json.loads(spec.sealed)
     except ValueError:
         return None
-    return dict(cookies) if (whose, generation) == (_whose(spec), spec.generation) else None
+    bound = [*_whose(spec)[:-1], sorted(spec.sealed_origins or spec.origins)]
+    return dict(cookies) if (whose, generation) == (bound, spec.generation) else None
 
 
 def _digest(*parts: str, size: int) -> str:

@@ -37,10 +37,12 @@ class Chances:
     lost: float = 0.0
     ghost: float = 0.0
     in_flight: float = 0.0
+    lagging: float = 0.0
+    """A scan answered by a replica that is a few messages behind."""
     ghost_s_max: float = 15.0
 
     def silence(self) -> None:
-        self.lost = self.ghost = self.in_flight = 0.0
+        self.lost = self.ghost = self.in_flight = self.lagging = 0.0
 
 
 @dataclass(slots=True)
@@ -237,4 +239,9 @@ class ModelStream(Stream):
         return self._line.is_open and self._store.remove(sequence)
 
     async def scan(self, subject: str) -> list[Stored]:
-        return await self._view(subject)
+        found, store = await self._view(subject), self._store
+        if store.random.random() >= store.chances.lagging:
+            return found
+        store.counted("lagging replica")
+        behind = store.last - store.random.randrange(1, 12)
+        return [message for message in store.view(subject, behind) if message in found]

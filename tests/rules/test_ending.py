@@ -20,6 +20,7 @@ from lessor.lease.verdict import (
 )
 from lessor.messages.record import Evidence, LeaseClosed, LeaseClosing, Outcome, SealCommitted
 from lessor.messages.reply import ActOutcome, Closed, Granted, Receipt, Refused, Reply
+from lessor.messages.request import CreateProfile
 from lessor.messages.run import RunStatus
 from tests.support.rules import PAGE, Owner, Worker, code, revoke
 
@@ -402,3 +403,12 @@ def test_p14_generations_chain() -> None:
     sealed = owner.written(SealCommitted)
     assert [(seal.base, seal.generation) for seal in sealed] == [(0, 1), (1, 2)]
     assert len({seal.object for seal in sealed}) == 2
+
+
+def test_each_generation_remembers_the_origins_it_was_sealed_with() -> None:
+    owner, r1 = leased()
+    r1.close()
+    changed = CreateProfile(id=owner.id(), origins=("https://shop.test", "https://pay.test"))
+    assert not isinstance(owner.call(changed), Refused)
+    Worker(owner, "r1").granted()
+    assert [sealed.origins for sealed in owner.ledger.generations] == [("https://shop.test",)]

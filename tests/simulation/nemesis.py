@@ -51,6 +51,7 @@ class Nemesis:
         draw = self._draw
         store, network, browser = self._world.store_chances, self._world.network_chances, self._world.browser_chances
         store.lost, store.ghost, store.in_flight = (draw.choice([0, 0.01, 0.06]) for _ in range(3))
+        store.lagging = draw.choice([0, 0.1, 0.4])
         network.lost, network.twice, network.late = (draw.choice([0, 0.02, 0.08]) for _ in range(3))
         browser.slow, browser.silent = draw.choice([0.02, 0.15]), draw.choice([0.005, 0.03])
         browser.refused, browser.fails = draw.choice([0.01, 0.1]), draw.choice([0.01, 0.1])
@@ -172,23 +173,23 @@ class Nemesis:
 
     # -- actors
 
-    def _crash_owner(self) -> str:
+    def _crash_owner(self) -> None:
         step = self._draw.choice(STEPS)
-        return self._arm("ProfileActor", step)
+        self._arm("ProfileActor", step)
 
-    def _crash_supervisor(self) -> str:
-        return self._arm("SupervisorActor", "any")
+    def _crash_supervisor(self) -> None:
+        self._arm("SupervisorActor", "any")
 
-    def _crash_run(self) -> str:
-        return self._arm("RunActor", "any")
+    def _crash_run(self) -> None:
+        self._arm("RunActor", "any")
 
-    def _crash_worker_supervisor(self) -> str:
-        return self._arm("WorkerSupervisor", "any")
+    def _crash_worker_supervisor(self) -> None:
+        self._arm("WorkerSupervisor", "any")
 
-    def _arm(self, kind: str, step: str) -> str:
+    def _arm(self, kind: str, step: str) -> None:
+        """Counted when it has happened."""
         until_s = self._world.scheduler.now_s + ARMED_S
         self._armed[kind] = (until_s, self._draw.choice(["before", "after"]), step)
-        return f"armed {kind}"
 
     def crashes(self, actor: Actor, message: object, when: str) -> bool:
         """Asked before and after every message of every actor."""

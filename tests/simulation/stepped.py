@@ -101,6 +101,12 @@ class Stepped(Actor):
             self._fail(Killed())
         self._sim_wake()
 
+    def _fail(self, error: BaseException) -> None:
+        """An invariant that broke is a finding, unless it was broken on purpose."""
+        if not isinstance(error, Killed):
+            self._sim_steps.broken(error)
+        super()._fail(error)
+
     def _sim_die(self) -> None:
         """Killed with its process: no hook runs."""
         self.actor_stopped.set()

@@ -216,7 +216,7 @@ class Script:
             await self._pause(0.2, 1)
 
     async def _acquire(self) -> bool:
-        horizon_s = self._draw.choice([20, 60, 120, 400])
+        horizon_s = self._draw.choice([10, 30, 60, 400])
         patience_s = self._draw.choice([1, 5, 20])
         told = await self._tell(
             lambda answer: Want(self.job.profile, horizon_s, patience_s, answer), patience_s + 60
@@ -289,12 +289,15 @@ class Script:
         match told:
             case OutcomeTold(step=StepState.SUCCEEDED | StepState.DISPATCHED):
                 self.job.done.add(number)
-            case OutcomeTold(step=StepState.UNKNOWN):
+            case OutcomeTold(step=StepState.UNKNOWN) if self._draw.random() < 0.9:
                 await self._reconcile(number, key)
-            case OutcomeTold(step=StepState.NOT_SENT | StepState.FAILED) | None:
+            case OutcomeTold(step=StepState.NOT_SENT | StepState.FAILED | StepState.UNKNOWN) | None:
+                # Some programs try an unknown step again: that must be refused.
                 acted = await self._act(Commit(task=self.job.run, step=step, request_key=key))
                 if isinstance(acted, Acted):
                     self.job.done.add(number)
+                elif isinstance(acted, Problem) and acted.code is Code.OUTCOME_UNKNOWN:
+                    await self._reconcile(number, key)
             case _:
                 await self._pause(0.2, 1)
 

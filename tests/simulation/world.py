@@ -24,10 +24,10 @@ from tests.simulation.recorder import Recorder
 from tests.simulation.worker import Job, SimulatedWorker, stop
 
 LIMITS = Limits(
-    horizon_s_max=120,
-    life_s_max=400,
-    tick_s=20,
-    renew_below_s=50,
+    horizon_s_max=60,
+    life_s_max=130,
+    tick_s=15,
+    renew_below_s=30,
     idle_s=10,
     quarantine_s=20,
 )

@@ -50,7 +50,7 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
 
 
 async def connect(endpoint: Endpoint, name: str = "test") -> Connection:
-    opened = await open_connection(Settings(servers=(endpoint.url,), name=name, token=endpoint.token))
+    opened = await open_connection(Settings(servers=(endpoint.url,), name=name, credentials=endpoint.credentials))
     assert isinstance(opened, Connection), opened
     return opened
 
@@ -123,7 +123,7 @@ def configured_server(directory: Path, settings: dict[str, object]) -> Generator
                 break
             except OSError:
                 time.sleep(0.01)
-        yield Endpoint(url=f"nats://{client}", token="", monitoring=http)
+        yield Endpoint(url=f"nats://{client}", monitoring=http)
         server.terminate()
 
 

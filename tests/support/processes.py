@@ -73,7 +73,7 @@ async def process(module: str, job: dict[str, object], environment: dict[str, st
 @asynccontextmanager
 async def worker_process(stage: Stage, **job: object) -> AsyncGenerator[Told, None]:
     """`tests.support.worker_main` as a worker of the stage's tenant."""
-    environment = {"LESSOR_URL": stage.endpoint.url, "LESSOR_TOKEN": stage.endpoint.token}
+    environment = {"LESSOR_URL": stage.endpoint.url, "LESSOR_CREDENTIALS": str(stage.endpoint.credentials)}
     async with process("tests.support.worker_main", {"tenant": stage.tenant, **job}, environment) as told:
         yield told
 
@@ -81,7 +81,7 @@ async def worker_process(stage: Stage, **job: object) -> AsyncGenerator[Told, No
 @asynccontextmanager
 async def host_process(stage: Stage, word: str = "h") -> AsyncGenerator[Told, None]:
     """`tests.support.host_main`: a host on the session's broker, with the stage's limits. Its pages outlive it."""
-    environment = {"LESSOR_URL": stage.endpoint.url, "LESSOR_TOKEN": stage.endpoint.token}
+    environment = {"LESSOR_URL": stage.endpoint.url, "LESSOR_CREDENTIALS": str(stage.endpoint.credentials)}
     job = _job(stage.directory / word, stage.live / word, f"{stage.tenant}-{word}", stage.limits)
     async with process("tests.support.host_main", job, environment) as told:
         await told.said("up")

@@ -75,7 +75,7 @@ class Stage:
         config = Config(
             data_dir=self.directory / word,
             nats_url=self.endpoint.url,
-            nats_token=self.endpoint.token,
+            nats_credentials=self.endpoint.credentials,
             host=name,
             limits=self.limits,
             live_dir=self.live / word,
@@ -107,7 +107,7 @@ class Stage:
     async def worker(self, worker: str = "a", principal: str = "me") -> Client:
         made = lessor.connect(
             self.endpoint.url,
-            token=self.endpoint.token,
+            credentials=self.endpoint.credentials,
             tenant=self.tenant,
             principal=principal,
             worker=worker,

@@ -85,6 +85,11 @@ class Wire:
         """Ask the owner on its route."""
         return await self.ask(f"{self.seen.route}.{type(request).__name__.lower()}", request, timeout_s)
 
+    async def press(self, request: Act, *, timeout_s: float) -> AnyReply | None:
+        """Ask the owner on its route, who may never answer: None."""
+        heard = await self._line.ask(f"{self.seen.route}.act", request, timeout_s)
+        return heard if isinstance(heard, Reply) else None
+
     def deadline_ms(self, timeout_s: float = 10.0) -> int:
         return self._clock.now_ms() + round(timeout_s * 1000)
 

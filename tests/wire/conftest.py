@@ -7,6 +7,7 @@ from typing import Protocol
 import pytest
 from nats.aio.client import Client
 
+from lessor.broker.credentials import Credentials, read
 from lessor.broker.embedded import Endpoint
 from lessor.config import Config
 from lessor.runtime import Runtime
@@ -36,12 +37,19 @@ async def runtime(tmp_path: Path, fake: Fake) -> AsyncIterator[Runtime]:
         fake.gate.set()
 
 
+def seed_of(endpoint: Endpoint) -> str:
+    assert endpoint.credentials is not None
+    kept = read(endpoint.credentials)
+    assert isinstance(kept, Credentials), kept
+    return kept.seed
+
+
 async def connection_to(endpoint: Endpoint) -> Client:
     async def quiet(error: Exception) -> None:
         """What goes wrong is told by the test."""
 
     client = Client()
-    await client.connect(endpoint.url, token=endpoint.token, error_cb=quiet, pending_size=0)
+    await client.connect(endpoint.url, nkeys_seed_str=seed_of(endpoint), error_cb=quiet, pending_size=0)
     return client
 
 
