@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
+from lessor.actors.tend import tend
 from lessor.actors.words import Ports
 from lessor.errors import Code, Problem, problem
 from lessor.findings import Away
@@ -36,6 +37,8 @@ from lessor.lease.verdict import (
     Started,
     StartFailed,
     TellDialog,
+    Tend,
+    Tended,
     Visit,
 )
 from lessor.messages.action import Observation
@@ -75,7 +78,7 @@ class Hands:
                 self._actor.perform(lambda: self._read_runs(effect), self._actor.take)
             case StartBrowser():
                 self._start(effect, ledger, desk, until_ms)
-            case Aim() | Dispatch() | Resume() | TellDialog() | Visit():
+            case Aim() | Dispatch() | Resume() | TellDialog() | Tend() | Visit():
                 self._page(effect)
             case CancelRead():
                 if self.session is not None:
@@ -161,10 +164,10 @@ class Hands:
 
         self._actor.perform(start, started)
 
-    def _page(self, effect: Aim | Dispatch | Resume | TellDialog | Visit) -> None:
+    def _page(self, effect: Aim | Dispatch | Resume | TellDialog | Tend | Visit) -> None:
         self._actor.perform(lambda: self._touch(effect), self._actor.take)
 
-    async def _touch(self, effect: Aim | Dispatch | Resume | TellDialog | Visit) -> Event:
+    async def _touch(self, effect: Aim | Dispatch | Resume | TellDialog | Tend | Visit) -> Event:
         session = self.session
         match effect:
             case Aim(slot=slot, act=act, until_ms=until_ms):
@@ -186,6 +189,8 @@ class Hands:
                     return DialogClosed(asked, Away.GONE)
                 given = await session.answer_dialog(request.dialog, request.accept, request.text, until_ms)
                 return DialogClosed(asked, given)
+            case Tend(asked=asked, until_ms=until_ms):
+                return Tended(asked, Away.GONE if session is None else await tend(session, asked.request, until_ms))
             case Visit(slot=slot, op=op, until_ms=until_ms):
                 if session is None:
                     return ReadDone(slot, Away.GONE)

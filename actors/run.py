@@ -15,8 +15,8 @@ from lessor.actors.process import ChildFailed, Process
 from lessor.actors.talk import Hold, Result, Talk, as_problem
 from lessor.errors import Code, Problem, problem
 from lessor.messages.action import AnyAction, Commit, Match
-from lessor.messages.reply import AnyReply, DialogAnswered, RunTold
-from lessor.messages.request import Acquire, Act, AnswerDialog, Navigate, Observe, ReportRun, TakeRun
+from lessor.messages.reply import AnyReply, DialogAnswered, RunTold, TabsTold
+from lessor.messages.request import Acquire, Act, AnswerDialog, Navigate, Observe, ReportRun, TakeRun, TendRequest
 from lessor.messages.run import RunStatus
 from lessor.trust import Heard
 
@@ -85,6 +85,17 @@ class Decide:
 
 
 @dataclass(frozen=True, slots=True)
+class Aside:
+    """Something beside the page operations: never behind one."""
+
+    profile: str
+    kind: type[TendRequest]
+    fields: dict[str, object]
+    timeout_s: float
+    answer: Reply
+
+
+@dataclass(frozen=True, slots=True)
 class End:
     """Close the profile's lease; seals unless `discard`."""
 
@@ -111,7 +122,7 @@ class LeaseGone:
 
 
 PageCall = Go | See | Do
-Asking = Take | Want | End | Report | Decide | PageCall
+Asking = Take | Want | End | Report | Decide | Aside | PageCall
 
 
 class Held(Protocol):
@@ -178,6 +189,8 @@ class RunActor(Process):
                 self._next(desk)
             case Decide():
                 self._decide(message)
+            case Aside():
+                self._aside(message)
             case End():
                 self._end(message)
             case Report():
@@ -330,6 +343,17 @@ class RunActor(Process):
         self.perform(lambda: self._talk.close(hold, end.discard, end.timeout_s), ended)
 
     # -- the page
+
+    def _aside(self, call: Aside) -> None:
+        hold = self._desk(call.profile).hold
+        if hold is None:
+            self._answer(call, _no_lease(call.profile))
+            return
+
+        def told(heard: Heard) -> None:
+            self._answer(call, heard if isinstance(heard, TabsTold) else as_problem(heard))
+
+        self.perform(lambda: self._talk.aside(hold, call.kind, call.fields, call.timeout_s), told)
 
     def _decide(self, call: Decide) -> None:
         desk = self._desk(call.profile)

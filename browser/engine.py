@@ -24,6 +24,7 @@ from lessor.browser.origins import Origins
 from lessor.browser.pool import WARM_EPOCH, Pool, Warm
 from lessor.browser.secretstore import Secrets
 from lessor.browser.session import LiveSession, whose
+from lessor.browser.tabs import MAIN, recorded
 from lessor.errors import Code, Problem, problem
 from lessor.ports import Away, BrowserSpec
 
@@ -99,6 +100,9 @@ class Engine:
         connection = await self._connect(spec, keeper, deadline_ms)
         if isinstance(connection, Connection):
             page = await _page_of(connection, spec.target, deadline_ms)
+            if page is None:  # the main tab was made anew since the grant
+                kept = (await asyncio.to_thread(recorded, keeper.directory)).get(MAIN)
+                page = None if kept is None else await _page_of(connection, kept.target, deadline_ms)
             session = self._session(spec, keeper, connection, on_gone)
             session.is_adopted = True
             if (

@@ -15,6 +15,7 @@ from lessor.browser.origins import Origins
 from lessor.ports import Away
 
 REFUSALS_MAX = 64
+GOT_MAX = 1024
 VERDICT_MS_MAX = 5000
 EMPTY_PAGE = {
     "responseCode": 200,
@@ -32,6 +33,7 @@ class Guard:
         self._door = door
         self._strict = strict
         self._refused: OrderedDict[str, str] = OrderedDict()
+        self._got: OrderedDict[str, str] = OrderedDict()
         self.blank: frozenset[str] = frozenset()
         """Addresses that are answered with an empty page from here: nothing of them leaves."""
 
@@ -59,11 +61,20 @@ class Guard:
         """The address last refused in that frame, told once."""
         return self._refused.pop(frame, None)
 
+    def last_get(self, frame: str) -> str | None:
+        """Where the frame's document was last fetched from by GET: safe to fetch again."""
+        return self._got.get(frame)
+
     def _on_paused(self, event: dict[str, Any]) -> None:
         request, url = event["requestId"], event["request"]["url"]
         if url in self.blank and event["resourceType"] == "Document":
             verdict = self._cdp.send("Fetch.fulfillRequest", {"requestId": request, **EMPTY_PAGE})
         elif self.origins.allow(url):
+            if event["resourceType"] == "Document" and event["request"]["method"] == "GET":
+                self._got[event["frameId"]] = url
+                self._got.move_to_end(event["frameId"])
+                while len(self._got) > GOT_MAX:
+                    self._got.popitem(last=False)
             verdict = self._cdp.send("Fetch.continueRequest", {"requestId": request})
         else:
             if event["resourceType"] == "Document":

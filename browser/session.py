@@ -19,17 +19,14 @@ from lessor.browser.keyring import Keyring
 from lessor.browser.navigate import navigate
 from lessor.browser.observe import observe
 from lessor.browser.secretstore import Secrets
-from lessor.browser.tab import Tab, attach, hear
+from lessor.browser.tab import Tab, hear
+from lessor.browser.tabs import CLOSE_TAB_MS_MAX, MAIN, Tabs, recorded
 from lessor.errors import Code, OpenDialog, Problem, dialog_open, problem
-from lessor.messages.action import AnyAction, Match, Observation, PageView, Type
+from lessor.messages.action import AnyAction, Match, Observation, PageView, TabView, Type
 from lessor.ports import Away, BrowserSpec, NotSent, Paused, SealedState, Sent, Target
 
 T = TypeVar("T")
-MAIN = "main"
-TABS_MAX = 50
 PROBE_MS_MAX = 500
-CLOSE_TAB_MS_MAX = 1000
-ATTACH_MS_MAX = 5000
 LEAVE_MS_MAX = 2000
 NO_DIALOG = problem(Code.ACTION_NOT_ALLOWED, "That dialog is not open any more: observe.")
 
@@ -54,9 +51,7 @@ class LiveSession:
         self._secrets = secrets
         self._on_gone = on_gone
         self._on_killed = on_killed
-        self._tabs: dict[str, Tab] = {}
-        self._popups = 0
-        self._is_shelving = False  # pages that open now are ours, for reading and writing storage
+        self._tabs = Tabs(connection, spec.policy, keeper.directory)
         self._is_ending = False
         self._reading: asyncio.Task[Any] | None = None
         self._killing: asyncio.Task[int | None] | None = None
@@ -75,44 +70,53 @@ class LiveSession:
 
     @property
     def main(self) -> Tab:
-        return self._tabs[MAIN]
+        return self._tabs.by_name[MAIN]
 
     @property
     def instance(self) -> str:
         return self._spec.instance
 
     async def open(self, page: Page, deadline_ms: int) -> Problem | Away | None:
-        """Take `page` as the main tab, and its other pages as popups of the lease; None when that worked."""
-        self._connection.context.on("page", self._on_page)
+        """Take `page` as the main tab; other pages keep their names, or are popups. None when that worked."""
         self._connection.context.on("dialog", self._on_dialog)
-        tab = await attach(self._connection.context, page, self._connection.door, deadline_ms, self._spec.policy)
-        if isinstance(tab, Away):
-            return tab
-        if isinstance(tab, Failed):
-            return problem(Code.ENDPOINT_UNREACHABLE, "The browser gave no page: acquire again.")
-        self._tabs[MAIN] = tab
-        for other in self._connection.context.pages:
-            if other is not page:
-                self._on_page(other)
-        return None
+        found = await asyncio.to_thread(recorded, self._keeper.directory) if self.is_adopted else {}
+        return await self._tabs.open(page, found, deadline_ms)
 
     async def navigate(self, tab: str, url: str, deadline_ms: int) -> PageView | Problem | Away:
-        """See `navigate.navigate`."""
-        at = self._tab(tab)
-        if isinstance(at, Problem):
-            return at
-        return await self._read(at, navigate(at, self._connection.guard, url, deadline_ms))
+        """See `navigate.navigate`. A tab that is not there is made."""
+        got = await self._tabs.get(tab, deadline_ms, anew=True)
+        if isinstance(got, (Problem, Away)):
+            return got
+        at = got[0]
+        view = await self._read(at, navigate(at, self._connection.guard, url, deadline_ms))
+        self._tabs.visited()
+        return view
 
     async def observe(self, tab: str, deadline_ms: int) -> Observation | Problem | Away:
-        """See `observe.observe`."""
-        at = self._tab(tab)
-        return at if isinstance(at, Problem) else await self._read(at, observe(at, deadline_ms))
+        """See `observe.observe`. A tab that is not there is made; one that died is shown where it last was, once."""
+        got = await self._tabs.get(tab, deadline_ms, anew=False)
+        if isinstance(got, (Problem, Away)):
+            return got
+        at, address = got
+        if address is not None:
+            await self._read(at, navigate(at, self._connection.guard, address, deadline_ms))
+        return await self._read(at, observe(at, deadline_ms))
+
+    async def tabs(self, close: str | None, deadline_ms: int) -> tuple[TabView, ...] | Problem | Away:
+        """All tabs, after `close` was closed."""
+        if self._connection.door.away is not None:
+            return self._connection.door.away
+        refused = None if close is None else await self._tabs.close(close, deadline_ms)
+        if refused is not None:
+            return refused
+        self._tabs.at(MAIN)
+        return tuple(TabView(name=name, url=tab.page.url[:8192]) for name, tab in sorted(self._tabs.by_name.items()))
 
     async def aim(
         self, tab: str, revision: str, action: AnyAction, match: Match, deadline_ms: int
     ) -> Target | Problem | Away:
         """See `act.aim`."""
-        at = self._tab(tab)
+        at = self._tabs.at(tab)
         if isinstance(at, Problem):
             return at
         secret = await self._secret(action)
@@ -134,7 +138,7 @@ class LiveSession:
         self, tab: str, action: AnyAction, target: Target, deadline_ms: int
     ) -> Sent | NotSent | Paused | Away:
         """See `act.dispatch`. A dialog that is held open pauses it."""
-        at = self._tab(tab)
+        at = self._tabs.at(tab)
         if isinstance(at, Problem):
             return NotSent("The tab was closed before.")
         if at.asks.open is not None:
@@ -157,7 +161,7 @@ class LiveSession:
         self, dialog: str, accept: bool, text: str, deadline_ms: int
     ) -> OpenDialog | Problem | Away:
         """Close that dialog, once."""
-        for tab in self._tabs.values():
+        for tab in self._tabs.by_name.values():
             held = tab.asks.take(dialog)
             if held is not None:
                 given = held.dialog.accept(text) if accept else held.dialog.dismiss()
@@ -174,13 +178,13 @@ class LiveSession:
     async def seal(self, generation: int, deadline_ms: int) -> SealedState | Problem | Away:
         """Export and encrypt. A wedged tab would hang the export, so it is closed; its storage is read on an empty
         page."""
-        self._is_shelving = True
+        self._tabs.is_shelving = True
         try:
-            await asyncio.gather(*(self._close_wedged(tab) for tab in self._tabs.values()))
+            await asyncio.gather(*(self._close_wedged(tab) for tab in self._tabs.by_name.values()))
             unvisited = tuple(sorted(self._connection.guard.origins.allowed)) if self.is_adopted else ()
             exported = await state.export(self._connection.context, self._connection.door, unvisited, deadline_ms)
         finally:
-            self._is_shelving = False
+            self._tabs.is_shelving = False
         return (
             await state.seal(exported, self.whose(generation), self._keyring)
             if isinstance(exported, bytes)
@@ -218,7 +222,7 @@ class LiveSession:
 
     def shelving(self, is_shelving: bool) -> None:
         """Pages that open meanwhile are the engine's own."""
-        self._is_shelving = is_shelving
+        self._tabs.is_shelving = is_shelving
 
     async def _read(self, tab: Tab, work: Coroutine[Any, Any, T]) -> T | Problem:
         """The result; a dialog that is held open is the answer to everything else in its tab."""
@@ -254,45 +258,15 @@ class LiveSession:
         if await tab.read("act.which", boot_ms() + PROBE_MS_MAX) is Away.SILENT:
             await tab.door.through(tab.page.close(), boot_ms() + CLOSE_TAB_MS_MAX)
 
-    def _tab(self, name: str) -> Tab | Problem:
-        tab = self._tabs.get(name)
-        if tab is None or (tab.page.is_closed() and self._connection.door.away is None):
-            return problem(Code.TAB_NOT_FOUND, f"There is no tab {name}: use {', '.join(sorted(self._tabs))}.")
-        return tab
-
     def _on_dialog(self, dialog: Dialog) -> None:
         """Listening for all pages: without a listener Playwright answers by itself."""
-        for name, tab in self._tabs.items():
+        for name, tab in self._tabs.by_name.items():
             if tab.page is dialog.page:
                 return hear(tab, dialog, name)
-        main = self._tabs.get(MAIN)
+        main = self._tabs.by_name.get(MAIN)
         if main is not None:
             main.notices.add(f"{dialog.type} dialog of a page that is no tab dismissed: {dialog.message[:200]}")
         self._connection.door.start(dialog.dismiss())
-
-    def _on_page(self, page: Page) -> None:
-        """A popup belongs to the lease and becomes a tab of its own; one too many is closed."""
-        if self._is_shelving:
-            return
-        door = self._connection.door
-        door.start(self._adopt(page))
-
-    async def _adopt(self, page: Page) -> None:
-        self._tabs = {name: tab for name, tab in self._tabs.items() if name == MAIN or not tab.page.is_closed()}
-        main = self._tabs.get(MAIN)
-        self._popups += 1
-        name = f"popup-{self._popups}"
-        door = self._connection.door
-        if len(self._tabs) >= TABS_MAX:
-            await door.through(page.close(), boot_ms() + CLOSE_TAB_MS_MAX)
-            if main is not None:
-                main.notices.add("a popup was closed: the lease has as many tabs as it may")
-            return
-        tab = await attach(self._connection.context, page, door, boot_ms() + ATTACH_MS_MAX, self._spec.policy)
-        if isinstance(tab, Tab):
-            self._tabs[name] = tab
-            if main is not None:
-                main.notices.add(f"a popup opened: tab {name}")
 
     def _cut(self) -> None:
         record = read_record(str(self._keeper.directory))

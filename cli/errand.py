@@ -20,8 +20,9 @@ from lessor.messages.reply import (
     Observed,
     Receipt,
     RunTold,
+    TabsTold,
 )
-from lessor.messages.request import Acquire, Act, AnswerDialog, Navigate, Observe, TakeRun
+from lessor.messages.request import Acquire, Act, AnswerDialog, Navigate, Observe, ShowTabs, TakeRun
 
 R = TypeVar("R", bound=AnyReply)
 
@@ -130,6 +131,14 @@ class Errand:
         )
         told = await self._talk.decide(hold, request, timeout_s)
         if isinstance(told, DialogAnswered):
+            return told
+        raise error_of(as_problem(told))
+
+    async def tabs(self, profile: str, close: str | None) -> TabsTold:
+        _, hold = self._held(profile)
+        timeout_s = self._call.deadline.left_s(10.0, reserve_s=0.5)
+        told = await self._talk.aside(hold, ShowTabs, {"close": close}, timeout_s)
+        if isinstance(told, TabsTold):
             return told
         raise error_of(as_problem(told))
 

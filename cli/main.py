@@ -2,7 +2,7 @@
 
 import typer
 
-from lessor.cli import dialogs, doctor, leases, playing, profiles, running, secrets, status
+from lessor.cli import dialogs, doctor, leases, playing, profiles, running, secrets, status, tabs
 
 EXIT_CODES = """\b
 Exit codes, one per class of error:
@@ -55,6 +55,7 @@ app.command("navigate")(leases.navigate)
 app.command("observe")(leases.observe)
 app.command("act")(leases.act)
 app.command("dialog")(dialogs.dialog)
+app.command("tabs")(tabs.tabs)
 app.command("close")(leases.close)
 
 

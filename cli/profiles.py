@@ -31,6 +31,8 @@ def create(  # noqa: PLR0913 -- an option each
     leaving: Annotated[
         str, typer.Option("--leaving", help="A page that wants its visitor to stay: stay, leave, or ask.")
     ] = "stay",
+    popups: Annotated[str, typer.Option("--popups", help="keep them as tabs, or close them.")] = "keep",
+    popups_max: Annotated[int, typer.Option("--popups-max", min=0, max=49, help="More at once are closed.")] = 10,
     data_dir: DataDir = None,
     nats: Nats = None,
     as_json: Json = False,
@@ -39,7 +41,9 @@ def create(  # noqa: PLR0913 -- an option each
     """Make a profile known, or change its settings while it is free. Safe to repeat."""
     from lessor.cli.session import name as checked
 
-    policy = _policy({"dialogs": dialogs, "leaving": leaving}, Answer(as_json))
+    policy = _policy(
+        {"dialogs": dialogs, "leaving": leaving, "popups": popups, "popups_max": popups_max}, Answer(as_json)
+    )
 
     async def work(at: Call) -> "ProfileTold":
         return await at.client.create_profile(
@@ -110,6 +114,7 @@ def _tell(answer: Answer, told: "ProfileTold") -> None:
                 ("idempotent", "yes" if told.idempotent_target else "no"),
                 ("dialogs", told.policy.dialogs),
                 ("leaving", told.policy.leaving),
+                ("popups", f"{told.policy.popups}, {told.policy.popups_max} at most"),
                 ("leased by", told.leased_by),
             ),
         ),

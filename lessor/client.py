@@ -20,7 +20,7 @@ from lessor.actors.bridge import LoopIo, Slot
 from lessor.actors.clock import BootClock
 from lessor.actors.process import ChildFailed, Stop
 from lessor.actors.ref import Ref, is_ref, tell
-from lessor.actors.run import Decide, Do, End, Go, Report, See, Take, Want
+from lessor.actors.run import Aside, Decide, Do, End, Go, Report, See, Take, Want
 from lessor.actors.talk import Talk, as_problem
 from lessor.actors.worker import Begin, Forget, WorkerSupervisor
 from lessor.broker.connection import Connection, Settings, open_connection
@@ -34,7 +34,7 @@ from lessor.config import Config, name_of
 from lessor.errors import Code, Problem, error_of, problem
 from lessor.ids import fresh_id
 from lessor.limits import Limits
-from lessor.messages.action import AnyAction, Commit, Match, Observation, PageView
+from lessor.messages.action import AnyAction, Commit, Match, Observation, PageView, TabView
 from lessor.messages.ids import Caller
 from lessor.messages.policy import DEFAULT, GivenPolicy, PagePolicy
 from lessor.messages.reply import (
@@ -54,6 +54,7 @@ from lessor.messages.reply import (
     RunTold,
     StatusTold,
     StepsTold,
+    TabsTold,
 )
 from lessor.messages.request import (
     AskOutcome,
@@ -67,6 +68,8 @@ from lessor.messages.request import (
     RevokeProfile,
     ShowProfile,
     ShowRun,
+    ShowTabs,
+    TendRequest,
 )
 from lessor.messages.run import RunStatus
 from lessor.messages.step import Desired, Expectation, StepRecord, Way
@@ -571,6 +574,18 @@ class Lease:
         told = await self._tell(lambda reply: Decide(self.profile, dialog, accept, text, timeout_s, reply), timeout_s)
         assert isinstance(told, DialogAnswered)
         self._heard(told, None)
+        return told
+
+    async def tabs(self, *, close: str | None = None, timeout_s: float = 10.0) -> tuple[TabView, ...]:
+        """The lease's tabs, after `close` was closed. Naming a tab in a call makes it: 50 at most, else `tab_quota`."""
+        told = await self._aside(ShowTabs, timeout_s, close=close)
+        assert isinstance(told, TabsTold)
+        return told.tabs
+
+    async def _aside(self, kind: type[TendRequest], timeout_s: float, **fields: object) -> Reply:
+        """What waits behind no page operation."""
+        told = await self._tell(lambda reply: Aside(self.profile, kind, fields, timeout_s, reply), timeout_s)
+        assert isinstance(told, Reply)
         return told
 
     async def close(self, *, discard: bool = False, timeout_s: float = 20.0) -> Receipt:

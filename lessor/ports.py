@@ -11,7 +11,7 @@ from typing import Protocol
 
 from lessor.errors import OpenDialog, Problem
 from lessor.findings import Away, NotSent, Paused, Sent, Target
-from lessor.messages.action import AnyAction, Match, Observation, PageView
+from lessor.messages.action import AnyAction, Match, Observation, PageView, TabView
 from lessor.messages.ids import Caller, ProfileKey, RunKey
 from lessor.messages.policy import DEFAULT, PagePolicy
 from lessor.messages.record import Entry, HostSession, Own
@@ -180,6 +180,10 @@ class Session(Protocol):
     async def resume(self, told: str) -> Sent | NotSent | Paused | Away:
         """The rest of the dispatch that the dialog `told` paused, by the dispatch's deadline; `Paused` again when
         another dialog opens."""
+        ...
+
+    async def tabs(self, close: str | None, deadline_ms: int) -> tuple[TabView, ...] | Problem | Away:
+        """The lease's tabs, after `close` was closed."""
         ...
 
     async def answer_dialog(

@@ -109,6 +109,13 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     notices: Notices = ()
 
 
+class TabView(msgspec.Struct, frozen=True, kw_only=True):
+    """One tab of the lease."""
+
+    name: str
+    url: str
+
+
 class PageView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where a tab is: what navigate answers, and what the lease list shows."""
 

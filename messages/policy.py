@@ -1,6 +1,6 @@
 """What a profile's pages may do: set with the profile, in force from the grant on (contract, Pages)."""
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -12,6 +12,10 @@ class PagePolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """alert, confirm and prompt. `ask`: the call answers `dialog_open`, and the verb `dialog` decides."""
     leaving: Literal["stay", "leave", "ask"] = "stay"
     """What a page that wants to keep its visitor (beforeunload) gets."""
+    popups: Literal["keep", "close"] = "keep"
+    """A popup that is kept is a tab of the lease, `popup-N`."""
+    popups_max: Annotated[int, msgspec.Meta(ge=0, le=49)] = 10
+    """More of them at once are closed."""
 
 
 DEFAULT: Final = PagePolicy()

@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 from lessor.errors import Effect, OpenDialog, Problem
-from lessor.messages.action import Observation, PageView
+from lessor.messages.action import Observation, PageView, TabView
 from lessor.messages.policy import PagePolicy
 from lessor.messages.run import RunRecord
 from lessor.messages.step import StepRecord, StepState
@@ -90,6 +90,12 @@ class DialogAnswered(Reply, frozen=True, kw_only=True, tag="dialog_answered"):
 
     dialog: OpenDialog
     accepted: bool
+
+
+class TabsTold(Reply, frozen=True, kw_only=True, tag="tabs"):
+    """By name. `popup-N` are what pages opened."""
+
+    tabs: tuple[TabView, ...]
 
 
 class ActOutcome(StrEnum):
@@ -211,6 +217,7 @@ AnyReply = (
     | Observed
     | Acted
     | DialogAnswered
+    | TabsTold
     | OutcomeTold
     | Cancelled
     | Reconciled

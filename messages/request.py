@@ -43,6 +43,7 @@ from lessor.messages.reply import (
     StatusTold,
     StepsTold,
     StepTold,
+    TabsTold,
 )
 from lessor.messages.run import RunStatus
 from lessor.messages.step import Described, Desired
@@ -131,6 +132,12 @@ class AnswerDialog(PageRequest[DialogAnswered], frozen=True, kw_only=True):
     dialog: Id
     accept: bool
     text: Annotated[str, msgspec.Meta(max_length=4096)] = ""
+
+
+class ShowTabs(PageRequest[TabsTold], frozen=True, kw_only=True):
+    """The lease's tabs, after `close` was closed. Tabs are made by naming them in a call. Control lane."""
+
+    close: Name | None = None
 
 
 class AskOutcome(Request[OutcomeTold], frozen=True, kw_only=True):
@@ -257,6 +264,9 @@ class RenewAll(Request[RenewedAll], frozen=True, kw_only=True):
     except_: Annotated[tuple[Id, ...], msgspec.Meta(max_length=4096)] = msgspec.field(default=(), name="except")
 
 
+TendRequest = ShowTabs
+"""Asked of a live browser beside its page operations."""
+
 ProfileRequest = (
     Acquire
     | Renew
@@ -265,6 +275,7 @@ ProfileRequest = (
     | Observe
     | Act
     | AnswerDialog
+    | ShowTabs
     | AskOutcome
     | Cancel
     | Reconcile
@@ -286,6 +297,7 @@ VERBS: dict[str, type[ProfileRequest]] = {
     "observe": Observe,
     "act": Act,
     "dialog": AnswerDialog,
+    "tabs": ShowTabs,
     "outcome": AskOutcome,
     "cancel": Cancel,
     "reconcile": Reconcile,

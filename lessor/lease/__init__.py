@@ -15,14 +15,15 @@ from lessor.lease import (
     acting,
     alarm,
     control,
-    dialog,
     declaring,
+    dialog,
     ending,
     lane,
     profile,
     questions,
     starting,
     sweep,
+    tending,
 )
 from lessor.lease.verdict import (
     Aimed,
@@ -50,6 +51,7 @@ from lessor.lease.verdict import (
     SealLanded,
     Started,
     StartFailed,
+    Tended,
     TickDue,
     Verdict,
 )
@@ -71,6 +73,7 @@ from lessor.messages.request import (
     Renew,
     RevokeProfile,
     ShowProfile,
+    ShowTabs,
 )
 
 
@@ -95,6 +98,8 @@ def decide(ledger: Ledger, desk: Desk, event: Event, now: Now) -> Verdict:  # no
             return acting.intent_landed(ledger, desk, event, now)
         case DispatchDone():
             return acting.dispatched(ledger, desk, event, now)
+        case Tended():
+            return tending.done(ledger, desk, event, now)
         case DialogClosed():
             return dialog.closed(ledger, desk, event, now)
         case ReadDone():
@@ -139,6 +144,8 @@ def _asked(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
             return lane.ask(ledger, desk, asked, now)
         case AnswerDialog():
             return dialog.answer(ledger, desk, asked, now)
+        case ShowTabs():
+            return tending.ask(ledger, desk, asked, now)
         case Renew():
             return control.renew(ledger, desk, asked, now)
         case Close():

@@ -196,6 +196,14 @@ class DispatchDone:
 
 
 @dataclass(frozen=True, slots=True)
+class Tended:
+    """Answer to `Tend`."""
+
+    asked: Asked
+    result: Reply | Problem | Away
+
+
+@dataclass(frozen=True, slots=True)
 class DialogClosed:
     """Answer to `TellDialog`."""
 
@@ -291,6 +299,7 @@ Event = (
     | IntentLanded
     | DispatchDone
     | DialogClosed
+    | Tended
     | ReadDone
     | Looked
     | Sealed
@@ -352,6 +361,14 @@ class Resume:
 
 
 @dataclass(frozen=True, slots=True)
+class Tend:
+    """Something beside the page operations."""
+
+    asked: Asked
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class TellDialog:
     asked: Asked
     until_ms: int
@@ -404,6 +421,7 @@ Effect = (
     | Dispatch
     | Resume
     | TellDialog
+    | Tend
     | Visit
     | CancelRead
     | Look

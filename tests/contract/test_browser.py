@@ -171,7 +171,8 @@ async def test_what_a_dry_run_refuses_is_not_sent(place: Place) -> None:
     await held.do(Type(ref=element(page, "Name").ref, text="changes the form"), page)
     assert await code(held.aim(click, page)) is Code.PAGE_CHANGED
     assert await code(held.session.navigate("main", "http://elsewhere.example/", soon())) is Code.URL_DISALLOWED
-    assert await code(held.session.observe("other", soon())) is Code.TAB_NOT_FOUND
+    assert await code(held.session.observe("popup-9", soon())) is Code.TAB_NOT_FOUND
+    assert await code(held.session.aim("other", page.revision, click, "target", soon())) is Code.TAB_NOT_FOUND
     assert place.effects() == 0
 
 
@@ -181,6 +182,29 @@ async def test_a_key_without_a_reference_goes_to_what_has_the_focus(place: Place
     page = await held.do(Type(ref=element(page, "Name").ref, text="Ann"), page)
     await held.do(Press(key="Enter"), page)
     assert place.effects() == 1
+
+
+async def test_b25_a_named_tab_is_made_when_it_is_named(place: Place) -> None:
+    held = await lease(place)
+    page = await held.form()
+    view = await held.session.navigate("side", f"{place.origin}/form", soon())
+    assert isinstance(view, PageView), view
+    scratch = await held.session.observe("scratch", soon())
+    assert isinstance(scratch, Observation)
+    assert scratch.url == "about:blank"
+    assert (await held.look()).revision == page.revision, "each tab has its own document"
+    tabs = await held.session.tabs(None, soon())
+    assert isinstance(tabs, tuple)
+    assert [(tab.name, tab.url) for tab in tabs] == [
+        ("main", f"{place.origin}/form"),
+        ("scratch", "about:blank"),
+        ("side", f"{place.origin}/form"),
+    ]
+    assert await code(held.session.tabs("main", soon())) is Code.ACTION_NOT_ALLOWED
+    assert await code(held.session.tabs("nothing", soon())) is Code.TAB_NOT_FOUND
+    left = await held.session.tabs("scratch", soon())
+    assert isinstance(left, tuple)
+    assert [tab.name for tab in left] == ["main", "side"]
 
 
 async def test_b11_with_ask_a_dialog_holds_the_click_until_it_is_answered(place: Place) -> None:

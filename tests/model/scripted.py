@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from lessor.errors import Code, OpenDialog, Problem, dialog_open, problem
-from lessor.messages.action import AnyAction, Click, Element, Match, Observation, PageView, Press, Type
+from lessor.messages.action import AnyAction, Click, Element, Match, Observation, PageView, Press, TabView, Type
 from lessor.messages.ids import ProfileKey
 from lessor.ports import Away, BrowserSpec, Clock, NotSent, Paused, SealedState, Sent, Target
 
@@ -23,6 +23,7 @@ Moment = Literal[
     "start", "find", "navigate", "observe", "aim", "before_dispatch", "after_dispatch", "settle", "seal", "kill"
 ]
 REVISIONS_MAX = 16
+TABS_MAX = 50
 T = TypeVar("T")
 
 
@@ -83,6 +84,8 @@ class Kept:
     origins: tuple[str, ...]
     cookies: dict[str, str]
     page: Page = field(default_factory=Page)
+    others: dict[str, Page] = field(default_factory=dict[str, Page])
+    """Named tabs beside the main one: they can be looked at, not acted on."""
     gone_ms: int | None = None
     session: ModelSession | None = None
 
@@ -261,8 +264,12 @@ class ModelSession:
             return stopped
         fields = dict(self.machine.fields) if url != "about:blank" else {}
         document = _digest(f"{self.kept.instance}.{self.machine.number()}", size=12)
-        self.kept.page = Page(url, document, fields, asks=url.endswith("/asking"))
-        view = self._view()
+        page = Page(url, document, fields, asks=url.endswith("/asking"))
+        if tab == "main":
+            self.kept.page = page
+        else:
+            self.kept.others[tab] = page
+        view = self._view(page)
         return PageView(url=view.url, title=view.title, revision=view.revision, status=200 if fields else None)
 
     async def observe(self, tab: str, deadline_ms: int) -> Observation | Problem | Away:
@@ -270,7 +277,22 @@ class ModelSession:
 
     async def _observe(self, tab: str, deadline_ms: int) -> Observation | Problem | Away:
         stopped = await self._pass("observe", tab, deadline_ms)
-        return self._view() if stopped is None else stopped
+        return self._view(self._page(tab)) if stopped is None else stopped
+
+    async def tabs(self, close: str | None, deadline_ms: int) -> tuple[TabView, ...] | Problem | Away:
+        away = self._ended()
+        if away is not None:
+            return away
+        pages = {"main": self.kept.page, **self.kept.others}
+        if close == "main":
+            return problem(Code.ACTION_NOT_ALLOWED, "The main tab stays.")
+        if close is not None and pages.pop(close, None) is None:
+            return problem(Code.TAB_NOT_FOUND, f"There is no tab {close}.")
+        self.kept.others.pop(close or "", None)
+        return tuple(TabView(name=name, url=page.url) for name, page in sorted(pages.items()))
+
+    def _page(self, tab: str) -> Page:
+        return self.kept.page if tab == "main" else self.kept.others[tab]
 
     async def aim(
         self, tab: str, revision: str, action: AnyAction, match: Match, deadline_ms: int
@@ -413,8 +435,12 @@ class ModelSession:
         away = self._ended()
         if away is not None:
             return away
-        if tab != "main":
-            return problem(Code.TAB_NOT_FOUND, f"There is no tab {tab}: use main.")
+        if tab != "main" and tab not in self.kept.others:
+            if moment == "aim" or tab.startswith("popup-"):
+                return problem(Code.TAB_NOT_FOUND, f"There is no tab {tab}: use main.")
+            if len(self.kept.others) >= TABS_MAX - 1:
+                return problem(Code.TAB_QUOTA, "The lease has as many tabs as it may: close one of them.")
+            self.kept.others[tab] = Page()
         if deadline_ms <= self.machine.clock.now_ms():
             return Away.SILENT
         if self._dialog is not None:
@@ -426,8 +452,8 @@ class ModelSession:
         _lives(self.machine, self.kept)
         return self._why
 
-    def _view(self) -> Observation:
-        page = self.kept.page
+    def _view(self, page: Page | None = None) -> Observation:
+        page = page or self.kept.page
         elements = page.elements()
         self._shown[page.revision] = {number: element[3] for number, element in elements.items()}
         while len(self._shown) > REVISIONS_MAX:

@@ -1,11 +1,15 @@
-"""What a model session answers whose pages open no dialogs."""
+"""What a model session answers whose pages open no dialogs and no tabs."""
 
 from lessor.errors import Code, OpenDialog, Problem, problem
+from lessor.messages.action import TabView
 from lessor.ports import Away, NotSent, Paused, Sent
 
 
 class Dialogless:
-    """The dialog half of `ports.Session`."""
+    """That half of `ports.Session`."""
+
+    async def tabs(self, close: str | None, deadline_ms: int) -> tuple[TabView, ...] | Problem | Away:
+        return (TabView(name="main", url="about:blank"),)
 
     async def resume(self, told: str) -> Sent | NotSent | Paused | Away:
         raise AssertionError(told)

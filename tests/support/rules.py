@@ -46,6 +46,8 @@ from lessor.lease.verdict import (
     StartBrowser,
     Started,
     TellDialog,
+    Tend,
+    Tended,
     Verdict,
     Visit,
 )
@@ -53,7 +55,7 @@ from lessor.limits import Limits
 from lessor.messages.action import Click, Commit, Observation, PageView
 from lessor.messages.ids import Caller, request_key
 from lessor.messages.record import AnyRecord, Entry
-from lessor.messages.reply import LeaseView, Refused, Reply
+from lessor.messages.reply import LeaseView, Refused, Reply, TabsTold
 from lessor.messages.request import (
     Acquire,
     Act,
@@ -260,6 +262,8 @@ class Owner:
             case TellDialog(asked=asked):
                 gone = Problem(code=Code.ACTION_NOT_ALLOWED, message="No such dialog.")
                 self.tell(DialogClosed(asked, gone))
+            case Tend(asked=asked):
+                self.tell(Tended(asked, TabsTold(tabs=())))
             case Resume():
                 raise AssertionError(effect)
             case CancelRead():
