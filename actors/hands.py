@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
+from lessor.actors.shelf import Shelf
 from lessor.actors.tend import tend
 from lessor.actors.words import Ports
 from lessor.errors import Code, Problem, problem
@@ -18,14 +19,17 @@ from lessor.lease.verdict import (
     DialogClosed,
     Dispatch,
     DispatchDone,
+    DropFiles,
     Effect,
     Event,
     Extended,
+    FileStored,
     KillBrowser,
     Killed,
     Look,
     Looked,
     ReadDone,
+    ReadFile,
     ReadRuns,
     Resume,
     RunSeen,
@@ -45,7 +49,7 @@ from lessor.messages.action import Observation
 from lessor.messages.ids import ProfileKey, RunKey
 from lessor.messages.request import AnswerDialog, Navigate
 from lessor.messages.run import RunReading
-from lessor.ports import BrokerAway, BrowserSpec, Session
+from lessor.ports import BrokerAway, BrowserSpec, FileFound, Session
 
 T = TypeVar("T")
 
@@ -65,6 +69,7 @@ class Hands:
     def __init__(self, actor: Owner, ports: Ports, key: ProfileKey) -> None:
         self._actor, self._ports, self._key = actor, ports, key
         self.session: Session | None = None
+        self._shelf = Shelf(ports, key)
         self._over = False
         """The owner is gone: nobody takes a browser in any more."""
 
@@ -80,6 +85,10 @@ class Hands:
                 self._start(effect, ledger, desk, until_ms)
             case Aim() | Dispatch() | Resume() | TellDialog() | Tend() | Visit():
                 self._page(effect)
+            case ReadFile():
+                self._actor.perform(lambda: self._shelf.read(effect), self._actor.take)
+            case DropFiles(objects=objects):
+                self._actor.perform(lambda: self._shelf.drop(objects), _nothing)
             case CancelRead():
                 if self.session is not None:
                     self._actor.perform(self.session.cancel, _nothing)
@@ -158,7 +167,7 @@ class Hands:
             if isinstance(result, Problem):
                 self._actor.take(StartFailed(order.instance, result))
                 return
-            self.session = result
+            self.adopt(result)
             generation = current.number if current is not None else 0
             self._actor.take(Started(order.instance, result.target, generation, until_ms))
 
@@ -215,6 +224,7 @@ class Hands:
                 return SealFailed(problem(Code.BROWSER_GONE, f"the browser did not answer ({away.value})."))
             case _:
                 pass
+        await self._shelf.settled()
         name = f"{self._key.tenant}/{self._key.profile}/{order.generation}-{desk.epoch}-{self._ports.fresh()}"
         digest = hashlib.sha256(state.sealed).hexdigest()
         try:
@@ -244,6 +254,21 @@ class Hands:
         """Superseded: whatever is left of the page under our epoch must go. A newer epoch refuses this."""
         if self.session is not None:
             self._actor.perform(self.session.kill, _nothing)
+
+    # -- files
+
+    def adopt(self, session: Session | None) -> None:
+        """The one live browser, and what it finds from now on."""
+        self.session = session
+        if session is not None:
+            session.hear_files(lambda found: self._keep(session.instance, found))
+
+    def _keep(self, instance: str, found: FileFound) -> None:
+        def kept(event: FileStored | None) -> None:
+            if event is not None:
+                self._actor.take(event)
+
+        self._actor.perform(lambda: self._shelf.keep(instance, found), kept)
 
     # -- beats
 

@@ -15,7 +15,7 @@ from lessor.actors.process import ChildFailed, Process
 from lessor.actors.talk import Hold, Result, Talk, as_problem
 from lessor.errors import Code, Problem, problem
 from lessor.messages.action import AnyAction, Commit, Match
-from lessor.messages.reply import AnyReply, DialogAnswered, RunTold, TabsTold
+from lessor.messages.reply import AnyReply, ArtifactTold, DialogAnswered, RunTold, TabsTold
 from lessor.messages.request import Acquire, Act, AnswerDialog, Navigate, Observe, ReportRun, TakeRun, TendRequest
 from lessor.messages.run import RunStatus
 from lessor.trust import Heard
@@ -351,7 +351,7 @@ class RunActor(Process):
             return
 
         def told(heard: Heard) -> None:
-            self._answer(call, heard if isinstance(heard, TabsTold) else as_problem(heard))
+            self._answer(call, heard if isinstance(heard, TabsTold | ArtifactTold) else as_problem(heard))
 
         self.perform(lambda: self._talk.aside(hold, call.kind, call.fields, call.timeout_s), told)
 

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from playwright.async_api import Page, StorageState
 
-from lessor.browser import driver, state
+from lessor.browser import driver, envelope, state
 from lessor.browser.cdp import Cdp, target_of
 from lessor.browser.connection import Connection, connect
 from lessor.browser.door import Failed
 from lessor.browser.driver import Driver
+from lessor.browser.envelope import FileOf
 from lessor.browser.find import find_chromium
 from lessor.browser.keeper import client
 from lessor.browser.keeper.client import Admitted, Gone, Keeper, KeeperFailed, KeeperSpec
@@ -26,7 +27,7 @@ from lessor.browser.secretstore import Secrets
 from lessor.browser.session import LiveSession, whose
 from lessor.browser.tabs import MAIN, recorded
 from lessor.errors import Code, Problem, problem
-from lessor.ports import Away, BrowserSpec
+from lessor.ports import Away, BrowserSpec, FileSpec
 
 START_MS_MAX = 10_000
 WARM_MARGIN_S = 15.0
@@ -115,6 +116,17 @@ class Engine:
             await session.leave()
         await self._drop(keeper, spec.epoch)
         return None
+
+    async def open_file(self, spec: FileSpec, sealed: bytes) -> bytes | Problem:
+        """Decrypt a file that a session gave; away from the loop."""
+        whose = FileOf(
+            tenant=spec.key.tenant,
+            profile=spec.key.profile,
+            principal=spec.principal,
+            instance=spec.instance,
+            artifact=spec.artifact,
+        )
+        return await asyncio.to_thread(envelope.open_, sealed, whose, self._keyring)
 
     async def confirm_gone(self, instance: str) -> int | None:
         """Boot ms since when that browser is known not to run; 0: since before this boot. None: it may, or this host

@@ -29,7 +29,7 @@ class Guard:
 
     def __init__(self, cdp: Cdp, origins: Origins, door: Door, *, strict: bool) -> None:
         self.origins = origins
-        self._cdp = cdp
+        self.cdp = cdp
         self._door = door
         self._strict = strict
         self._refused: OrderedDict[str, str] = OrderedDict()
@@ -39,14 +39,14 @@ class Guard:
 
     async def stand(self, deadline_ms: int) -> Failed | Away | None:
         """Take up position; None when the guard stands. No request may leave before."""
-        self._cdp.on("Fetch.requestPaused", self._on_paused)
+        self.cdp.on("Fetch.requestPaused", self._on_paused)
         return await self._intercept(deadline_ms)
 
     async def _intercept(self, deadline_ms: int) -> Failed | Away | None:
         pattern: dict[str, str] = {"requestStage": "Request"}
         if not self._strict:
             pattern["resourceType"] = "Document"
-        enabled = await self._door.through(self._cdp.send("Fetch.enable", {"patterns": [pattern]}), deadline_ms)
+        enabled = await self._door.through(self.cdp.send("Fetch.enable", {"patterns": [pattern]}), deadline_ms)
         return enabled if isinstance(enabled, (Failed, Away)) else None
 
     async def govern(self, origins: Origins, deadline_ms: int, *, strict: bool) -> Failed | Away | None:
@@ -61,6 +61,10 @@ class Guard:
         """The address last refused in that frame, told once."""
         return self._refused.pop(frame, None)
 
+    def is_clear(self, frame: str) -> bool:
+        """Nothing was refused in that frame that nobody was told of."""
+        return frame not in self._refused
+
     def last_get(self, frame: str) -> str | None:
         """Where the frame's document was last fetched from by GET: safe to fetch again."""
         return self._got.get(frame)
@@ -68,19 +72,19 @@ class Guard:
     def _on_paused(self, event: dict[str, Any]) -> None:
         request, url = event["requestId"], event["request"]["url"]
         if url in self.blank and event["resourceType"] == "Document":
-            verdict = self._cdp.send("Fetch.fulfillRequest", {"requestId": request, **EMPTY_PAGE})
+            verdict = self.cdp.send("Fetch.fulfillRequest", {"requestId": request, **EMPTY_PAGE})
         elif self.origins.allow(url):
             if event["resourceType"] == "Document" and event["request"]["method"] == "GET":
                 self._got[event["frameId"]] = url
                 self._got.move_to_end(event["frameId"])
                 while len(self._got) > GOT_MAX:
                     self._got.popitem(last=False)
-            verdict = self._cdp.send("Fetch.continueRequest", {"requestId": request})
+            verdict = self.cdp.send("Fetch.continueRequest", {"requestId": request})
         else:
             if event["resourceType"] == "Document":
                 self._refused[event["frameId"]] = url
                 while len(self._refused) > REFUSALS_MAX:
                     self._refused.popitem(last=False)
             # Aborted, the tab keeps the document it has.
-            verdict = self._cdp.send("Fetch.failRequest", {"requestId": request, "errorReason": "Aborted"})
+            verdict = self.cdp.send("Fetch.failRequest", {"requestId": request, "errorReason": "Aborted"})
         self._door.start(self._door.through(verdict, boot_ms() + VERDICT_MS_MAX))

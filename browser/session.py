@@ -11,7 +11,8 @@ from lessor.browser import act, state
 from lessor.browser.asks import LEAVING
 from lessor.browser.connection import Connection
 from lessor.browser.door import Failed, first
-from lessor.browser.envelope import Whose
+from lessor.browser.envelope import FileOf, Whose
+from lessor.browser.files import Files
 from lessor.browser.keeper.client import Gone, Keeper
 from lessor.browser.keeper.linux import boot_ms
 from lessor.browser.keeper.state import read as read_record
@@ -22,12 +23,13 @@ from lessor.browser.secretstore import Secrets
 from lessor.browser.tab import Tab, hear
 from lessor.browser.tabs import CLOSE_TAB_MS_MAX, MAIN, Tabs, recorded
 from lessor.errors import Code, OpenDialog, Problem, dialog_open, problem
-from lessor.messages.action import AnyAction, Match, Observation, PageView, TabView, Type
-from lessor.ports import Away, BrowserSpec, NotSent, Paused, SealedState, Sent, Target
+from lessor.messages.action import AnyAction, Artifact, Match, Observation, PageView, TabView, Type, Upload
+from lessor.ports import Away, BrowserSpec, FileFound, NotSent, Paused, SealedState, Sent, Target
 
 T = TypeVar("T")
 PROBE_MS_MAX = 500
 LEAVE_MS_MAX = 2000
+NO_FILES = problem(Code.ENDPOINT_UNREACHABLE, "The browser does not say where files go: acquire again.")
 NO_DIALOG = problem(Code.ACTION_NOT_ALLOWED, "That dialog is not open any more: observe.")
 
 
@@ -52,6 +54,8 @@ class LiveSession:
         self._on_gone = on_gone
         self._on_killed = on_killed
         self._tabs = Tabs(connection, spec.policy, keeper.directory)
+        self._files = Files(connection.guard.cdp, connection.door, spec.policy, keeper.directory, self._tabs.notice)
+        self._files.whose, self._files.keyring = self._file_of, keyring
         self._is_ending = False
         self._reading: asyncio.Task[Any] | None = None
         self._killing: asyncio.Task[int | None] | None = None
@@ -79,6 +83,9 @@ class LiveSession:
     async def open(self, page: Page, deadline_ms: int) -> Problem | Away | None:
         """Take `page` as the main tab; other pages keep their names, or are popups. None when that worked."""
         self._connection.context.on("dialog", self._on_dialog)
+        refused = await self._files.open(deadline_ms)
+        if refused is not None:
+            return refused if isinstance(refused, Away) else NO_FILES
         found = await asyncio.to_thread(recorded, self._keeper.directory) if self.is_adopted else {}
         return await self._tabs.open(page, found, deadline_ms)
 
@@ -88,7 +95,10 @@ class LiveSession:
         if isinstance(got, (Problem, Away)):
             return got
         at = got[0]
-        view = await self._read(at, navigate(at, self._connection.guard, url, deadline_ms))
+        began = self._files.began
+        view = await self._read(
+            at, navigate(at, self._connection.guard, url, deadline_ms, lambda: self._files.began > began)
+        )
         self._tabs.visited()
         return view
 
@@ -119,14 +129,17 @@ class LiveSession:
         at = self._tabs.at(tab)
         if isinstance(at, Problem):
             return at
+        files = self._files.paths(action.artifacts) if isinstance(action, Upload) else ()
+        if isinstance(files, Problem):
+            return files
         secret = await self._secret(action)
         if isinstance(secret, Problem):
             return secret
         target = await self._read(at, act.aim(at, revision, action, match, deadline_ms))
-        if secret is None or not isinstance(target, Target):
+        if not isinstance(target, Target):
             return target
         assert isinstance(target.token, act.Aim)
-        return replace(target, token=replace(target.token, secret=secret))
+        return replace(target, token=replace(target.token, secret=secret, files=files))
 
     async def _secret(self, action: AnyAction) -> str | Problem | None:
         """The value behind the reference of a `type`; it never crosses the wire (contract, Steps)."""
@@ -157,6 +170,24 @@ class LiveSession:
             await first(task, tab.asks.changed)
         return task.result()
 
+    def hear_files(self, on_file: Callable[[FileFound], None]) -> None:
+        self._files.on_file = on_file
+
+    async def artifacts(self, cancel: str | None, deadline_ms: int) -> tuple[Artifact, ...] | Problem | Away:
+        """The lease's files, after `cancel` was stopped."""
+        refused = self._connection.door.away if cancel is None else await self._files.cancel(cancel, deadline_ms)
+        return self._files.all() if refused is None else refused
+
+    def _file_of(self, artifact: str) -> FileOf:
+        key = self._spec.key
+        return FileOf(
+            tenant=key.tenant,
+            profile=key.profile,
+            principal=self._spec.principal,
+            instance=self._spec.instance,
+            artifact=artifact,
+        )
+
     async def answer_dialog(
         self, dialog: str, accept: bool, text: str, deadline_ms: int
     ) -> OpenDialog | Problem | Away:
@@ -179,6 +210,7 @@ class LiveSession:
         """Export and encrypt. A wedged tab would hang the export, so it is closed; its storage is read on an empty
         page."""
         self._tabs.is_shelving = True
+        await self._files.settle()
         try:
             await asyncio.gather(*(self._close_wedged(tab) for tab in self._tabs.by_name.values()))
             unvisited = tuple(sorted(self._connection.guard.origins.allowed)) if self.is_adopted else ()

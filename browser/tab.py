@@ -162,6 +162,10 @@ class Tab:
             self.is_loading = self.is_leaving = False
             self._changed.set()
 
+    def stir(self) -> None:
+        """Something happened that `until` may wait for."""
+        self._changed.set()
+
     async def left(self, deadline_ms: int) -> None:
         """Wait for the next document: its predecessor has let go, and whoever looks must not see that one."""
         self.is_loading = True

@@ -97,7 +97,7 @@ class Tabs:
             self._sweep()
             if anew:
                 self._revived.discard(name)
-            if name not in self.by_name and name in self._recorded and self._arriving:
+            while name not in self.by_name and name in self._recorded and self._arriving and boot_ms() < deadline_ms:
                 await first(*self._arriving, timeout_s=max(0.0, (deadline_ms - boot_ms()) / 1000))
             tab = self.by_name.get(name)
             if tab is not None:
@@ -191,6 +191,13 @@ class Tabs:
     def _keep(self, name: str, tab: Tab) -> None:
         self.by_name[name] = tab
         self._save()
+
+    def notice(self, frame: str, text: str) -> None:
+        """To the tab of that frame, else to the main one."""
+        tab = next((tab for tab in self.by_name.values() if tab.target == frame), self.by_name.get(MAIN))
+        if tab is not None:
+            tab.notices.add(text)
+            tab.stir()
 
     def _notice(self, text: str) -> None:
         main = self.by_name.get(MAIN)

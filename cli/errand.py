@@ -13,6 +13,7 @@ from lessor.messages.action import AnyAction, Commit, Match, Observation, PageVi
 from lessor.messages.reply import (
     Acted,
     AnyReply,
+    ArtifactTold,
     Closed,
     DialogAnswered,
     Granted,
@@ -22,7 +23,7 @@ from lessor.messages.reply import (
     RunTold,
     TabsTold,
 )
-from lessor.messages.request import Acquire, Act, AnswerDialog, Navigate, Observe, ShowTabs, TakeRun
+from lessor.messages.request import Acquire, Act, AnswerDialog, Navigate, Observe, ShowArtifacts, ShowTabs, TakeRun
 
 R = TypeVar("R", bound=AnyReply)
 
@@ -131,6 +132,14 @@ class Errand:
         )
         told = await self._talk.decide(hold, request, timeout_s)
         if isinstance(told, DialogAnswered):
+            return told
+        raise error_of(as_problem(told))
+
+    async def cancel_download(self, profile: str, artifact: str) -> ArtifactTold:
+        _, hold = self._held(profile)
+        timeout_s = self._call.deadline.left_s(10.0, reserve_s=0.5)
+        told = await self._talk.aside(hold, ShowArtifacts, {"cancel": artifact}, timeout_s)
+        if isinstance(told, ArtifactTold):
             return told
         raise error_of(as_problem(told))
 

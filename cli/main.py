@@ -2,7 +2,7 @@
 
 import typer
 
-from lessor.cli import dialogs, doctor, leases, playing, profiles, running, secrets, status, tabs
+from lessor.cli import artifacts, dialogs, doctor, leases, playing, profiles, running, secrets, status, tabs
 
 EXIT_CODES = """\b
 Exit codes, one per class of error:
@@ -35,6 +35,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 profile_app = typer.Typer(help="The profiles: identities with the origins they may visit.", no_args_is_help=True)
+artifact_app = typer.Typer(help="Files that pages of a profile gave.", no_args_is_help=True)
 secret_app = typer.Typer(help="The host's secrets, typed into password fields by reference.", no_args_is_help=True)
 
 app.command("up")(running.up)
@@ -50,6 +51,10 @@ app.add_typer(secret_app, name="secret")
 secret_app.command("set")(secrets.set_)
 secret_app.command("list")(secrets.list_)
 secret_app.command("remove")(secrets.remove)
+app.add_typer(artifact_app, name="artifact")
+artifact_app.command("list")(artifacts.list_)
+artifact_app.command("get")(artifacts.get)
+artifact_app.command("cancel")(artifacts.cancel)
 app.command("acquire")(leases.acquire)
 app.command("navigate")(leases.navigate)
 app.command("observe")(leases.observe)

@@ -33,6 +33,10 @@ def create(  # noqa: PLR0913 -- an option each
     ] = "stay",
     popups: Annotated[str, typer.Option("--popups", help="keep them as tabs, or close them.")] = "keep",
     popups_max: Annotated[int, typer.Option("--popups-max", min=0, max=49, help="More at once are closed.")] = 10,
+    downloads: Annotated[str, typer.Option("--downloads", help="keep them as artifacts, or refuse them.")] = "keep",
+    files_bytes_max: Annotated[
+        int, typer.Option("--files-bytes-max", min=0, max=60 << 20, help="All artifacts of one lease together.")
+    ] = 32 << 20,
     data_dir: DataDir = None,
     nats: Nats = None,
     as_json: Json = False,
@@ -42,7 +46,15 @@ def create(  # noqa: PLR0913 -- an option each
     from lessor.cli.session import name as checked
 
     policy = _policy(
-        {"dialogs": dialogs, "leaving": leaving, "popups": popups, "popups_max": popups_max}, Answer(as_json)
+        {
+            "dialogs": dialogs,
+            "leaving": leaving,
+            "popups": popups,
+            "popups_max": popups_max,
+            "downloads": downloads,
+            "files_bytes_max": files_bytes_max,
+        },
+        Answer(as_json),
     )
 
     async def work(at: Call) -> "ProfileTold":
@@ -114,6 +126,7 @@ def _tell(answer: Answer, told: "ProfileTold") -> None:
                 ("idempotent", "yes" if told.idempotent_target else "no"),
                 ("dialogs", told.policy.dialogs),
                 ("leaving", told.policy.leaving),
+                ("downloads", f"{told.policy.downloads}, {told.policy.files_bytes_max} bytes at most"),
                 ("popups", f"{told.policy.popups}, {told.policy.popups_max} at most"),
                 ("leased by", told.leased_by),
             ),

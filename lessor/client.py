@@ -6,6 +6,7 @@ looked. Thin over the actors: a client holds no state of a lease.
 """
 
 import asyncio
+import hashlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -34,11 +35,12 @@ from lessor.config import Config, name_of
 from lessor.errors import Code, Problem, error_of, problem
 from lessor.ids import fresh_id
 from lessor.limits import Limits
-from lessor.messages.action import AnyAction, Commit, Match, Observation, PageView, TabView
+from lessor.messages.action import AnyAction, Artifact, Commit, Match, Observation, PageView, TabView
 from lessor.messages.ids import Caller
 from lessor.messages.policy import DEFAULT, GivenPolicy, PagePolicy
 from lessor.messages.reply import (
     Acted,
+    ArtifactTold,
     Closed,
     DialogAnswered,
     Granted,
@@ -63,9 +65,11 @@ from lessor.messages.request import (
     CreateProfile,
     ListProfiles,
     ListSteps,
+    ReadArtifact,
     Reconcile,
     Request,
     RevokeProfile,
+    ShowArtifacts,
     ShowProfile,
     ShowRun,
     ShowTabs,
@@ -319,6 +323,32 @@ class Client:
             if not told.retryable or self.clock.now_ms() + wait_s * 1000 > until_ms:
                 raise error_of(told)
             await self.clock.wait(wait_s)
+
+    # -- files
+
+    async def artifacts(self, profile: str, timeout_s: float = 10.0) -> tuple[Artifact, ...]:
+        """Files that leases of the profile left, kept until 24 h after their run's deadline."""
+        subject = self._talk.to.profile(profile, "artifact")
+        return (await self.ask(subject, ReadArtifact(id=fresh_id()), ArtifactTold, timeout_s)).artifacts
+
+    async def artifact(self, profile: str, artifact: str, *, timeout_s: float = 60.0) -> tuple[Artifact, bytes]:
+        """One file, fetched in pieces and checked. Raises `not_found`, `output_invalid`, `broker_unavailable`."""
+        clock, body = BootClock(), bytearray()
+        until_ms = clock.now_ms() + round(timeout_s * 1000)
+        subject = self._talk.to.profile(profile, "artifact")
+        while True:
+            request = ReadArtifact(id=fresh_id(), artifact=artifact, offset=len(body))
+            left_s = max(0.1, (until_ms - clock.now_ms()) / 1000)
+            told = await self.ask(subject, request, ArtifactTold, min(10.0, left_s))
+            [one] = told.artifacts
+            body += told.data
+            if len(body) >= one.size:
+                break
+            if not told.data or clock.now_ms() > until_ms:
+                raise error_of(problem(Code.BROKER_UNAVAILABLE, "The file did not come in time: fetch it again."))
+        if hashlib.sha256(body).hexdigest() != one.sha256:
+            raise error_of(problem(Code.OUTPUT_INVALID, "The file is not what was kept: fetch it again."))
+        return one, bytes(body)
 
     # -- runs
 
@@ -581,6 +611,12 @@ class Lease:
         told = await self._aside(ShowTabs, timeout_s, close=close)
         assert isinstance(told, TabsTold)
         return told.tabs
+
+    async def artifacts(self, *, cancel: str | None = None, timeout_s: float = 10.0) -> tuple[Artifact, ...]:
+        """Files of this lease, those under way included, after `cancel` was stopped."""
+        told = await self._aside(ShowArtifacts, timeout_s, cancel=cancel)
+        assert isinstance(told, ArtifactTold)
+        return told.artifacts
 
     async def _aside(self, kind: type[TendRequest], timeout_s: float, **fields: object) -> Reply:
         """What waits behind no page operation."""

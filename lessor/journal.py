@@ -10,6 +10,8 @@ from typing import Literal, assert_never
 from lessor.messages.record import (
     Activated,
     AnyRecord,
+    ArtifactKept,
+    ArtifactsDropped,
     Attached,
     Checkpointed,
     DialogDecided,
@@ -157,6 +159,7 @@ class Ledger:
     """The latest `LEASES_KEPT`, the current one included."""
     steps: dict[str, StepHistory] = field(default_factory=dict[str, StepHistory])
     generations: list[Generation] = field(default_factory=list[Generation])
+    artifacts: dict[str, ArtifactKept] = field(default_factory=dict[str, ArtifactKept])
 
     @property
     def generation(self) -> int:
@@ -178,7 +181,7 @@ def fold(ledger: Ledger, sequence: int, entry: Entry) -> None:
         _apply(ledger, entry, record)
 
 
-def _apply(ledger: Ledger, entry: Entry, record: AnyRecord) -> None:
+def _apply(ledger: Ledger, entry: Entry, record: AnyRecord) -> None:  # noqa: PLR0915 -- a case per record
     match record:
         case ProfileChanged():
             ledger.profile = record
@@ -221,6 +224,11 @@ def _apply(ledger: Ledger, entry: Entry, record: AnyRecord) -> None:
                 commit.gone_ms, commit.gone_boot, commit.closed = record.gone_ms, entry.boot, True
         case Activated(host=host):
             ledger.host = host
+        case ArtifactKept(artifact=artifact):
+            ledger.artifacts[artifact.id] = record
+        case ArtifactsDropped(artifacts=dropped):
+            for name in dropped:
+                ledger.artifacts.pop(name, None)
         case Read() | DialogDecided() | Evidence():
             pass
         case _:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from lessor.errors import OpenDialog, Problem
 from lessor.findings import Away, NotSent, Paused, Sent, Target
-from lessor.messages.action import AnyAction, Match, Observation, PageView, TabView
+from lessor.messages.action import AnyAction, Artifact, Match, Observation, PageView, TabView
 from lessor.messages.ids import Caller, ProfileKey, RunKey
 from lessor.messages.policy import DEFAULT, PagePolicy
 from lessor.messages.record import Entry, HostSession, Own
@@ -155,6 +155,25 @@ class BrowserSpec:
     policy: PagePolicy = DEFAULT
 
 
+@dataclass(frozen=True, slots=True)
+class FileFound:
+    """A whole file, already encrypted for its artifact id."""
+
+    artifact: Artifact
+    sealed: bytes
+    key_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileSpec:
+    """Whose file a sealed one is."""
+
+    key: ProfileKey
+    principal: str
+    instance: str
+    artifact: str
+
+
 class Session(Protocol):
     """One live browser under one epoch. Every method is bounded by `deadline_ms` (boot clock) and answers by then."""
 
@@ -184,6 +203,14 @@ class Session(Protocol):
 
     async def tabs(self, close: str | None, deadline_ms: int) -> tuple[TabView, ...] | Problem | Away:
         """The lease's tabs, after `close` was closed."""
+        ...
+
+    def hear_files(self, on_file: Callable[[FileFound], None]) -> None:
+        """Call it on the loop for every file that is whole from now on."""
+        ...
+
+    async def artifacts(self, cancel: str | None, deadline_ms: int) -> tuple[Artifact, ...] | Problem | Away:
+        """The lease's files, after `cancel` was stopped."""
         ...
 
     async def answer_dialog(
@@ -221,6 +248,10 @@ class Browser(Protocol):
     async def start(self, spec: BrowserSpec, on_gone: Callable[[], None]) -> Session | Problem: ...
     async def find(self, spec: BrowserSpec, on_gone: Callable[[], None]) -> Session | None:
         """Re-adopt the page of a keeper that outlived its host: same page, guards back before the first request."""
+        ...
+
+    async def open_file(self, spec: FileSpec, sealed: bytes) -> bytes | Problem:
+        """Decrypt a file that a session gave."""
         ...
 
     async def confirm_gone(self, instance: str) -> int | None:

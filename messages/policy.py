@@ -16,6 +16,10 @@ class PagePolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A popup that is kept is a tab of the lease, `popup-N`."""
     popups_max: Annotated[int, msgspec.Meta(ge=0, le=49)] = 10
     """More of them at once are closed."""
+    downloads: Literal["keep", "refuse"] = "keep"
+    """A download that is kept is an artifact of the lease."""
+    files_bytes_max: Annotated[int, msgspec.Meta(ge=0, le=60 << 20)] = 32 << 20
+    """All artifacts of one lease together."""
 
 
 DEFAULT: Final = PagePolicy()

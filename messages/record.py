@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from lessor.messages.action import Artifact
 from lessor.messages.ids import Name
 from lessor.messages.policy import PagePolicy
 from lessor.messages.reply import ActOutcome
@@ -137,6 +138,23 @@ class Read(Record, frozen=True, kw_only=True, tag="read"):
     url: str
 
 
+class ArtifactKept(Record, frozen=True, kw_only=True, tag="artifact_kept"):
+    """A file of a lease lies encrypted in the store, until 24 h after the run's deadline."""
+
+    lease: str
+    artifact: Artifact
+    object: str
+    object_sha256: str
+    key_id: str
+    kept_until_unix_ms: int
+
+
+class ArtifactsDropped(Record, frozen=True, kw_only=True, tag="artifacts_dropped"):
+    """Their time is over; the objects are deleted after this."""
+
+    artifacts: tuple[str, ...]
+
+
 class DialogDecided(Record, frozen=True, kw_only=True, tag="dialog_decided"):
     """Audit of an answer to a dialog, on disk before it is given; what it leads to belongs to the act that waits."""
 
@@ -234,6 +252,8 @@ AnyRecord = (
     | Outcome
     | Skipped
     | Read
+    | ArtifactKept
+    | ArtifactsDropped
     | DialogDecided
     | Reconciled
     | StepDeclared

@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 from lessor.errors import Effect, OpenDialog, Problem
-from lessor.messages.action import Observation, PageView, TabView
+from lessor.messages.action import Artifact, Observation, PageView, TabView
 from lessor.messages.policy import PagePolicy
 from lessor.messages.run import RunRecord
 from lessor.messages.step import StepRecord, StepState
@@ -90,6 +90,14 @@ class DialogAnswered(Reply, frozen=True, kw_only=True, tag="dialog_answered"):
 
     dialog: OpenDialog
     accepted: bool
+
+
+class ArtifactTold(Reply, frozen=True, kw_only=True, tag="artifact"):
+    """Files, or a piece of one: `data` is base64 in JSON, 256 KiB at most, from `offset` on."""
+
+    artifacts: tuple[Artifact, ...]
+    data: bytes = b""
+    offset: int = 0
 
 
 class TabsTold(Reply, frozen=True, kw_only=True, tag="tabs"):
@@ -218,6 +226,7 @@ AnyReply = (
     | Acted
     | DialogAnswered
     | TabsTold
+    | ArtifactTold
     | OutcomeTold
     | Cancelled
     | Reconciled

@@ -26,6 +26,7 @@ from lessor.messages.ids import (
 from lessor.messages.policy import GivenPolicy
 from lessor.messages.reply import (
     Acted,
+    ArtifactTold,
     Cancelled,
     Closed,
     DialogAnswered,
@@ -264,7 +265,20 @@ class RenewAll(Request[RenewedAll], frozen=True, kw_only=True):
     except_: Annotated[tuple[Id, ...], msgspec.Meta(max_length=4096)] = msgspec.field(default=(), name="except")
 
 
-TendRequest = ShowTabs
+class ShowArtifacts(PageRequest[ArtifactTold], frozen=True, kw_only=True):
+    """The live lease's files, after `cancel` was stopped. Control lane."""
+
+    cancel: Id | None = None
+
+
+class ReadArtifact(Request[ArtifactTold], frozen=True, kw_only=True):
+    """A piece of a kept file from `offset` on; without a name, all that are kept. Needs no live lease."""
+
+    artifact: Id | None = None
+    offset: Annotated[int, msgspec.Meta(ge=0, le=64 << 20)] = 0
+
+
+TendRequest = ShowTabs | ShowArtifacts
 """Asked of a live browser beside its page operations."""
 
 ProfileRequest = (
@@ -276,6 +290,8 @@ ProfileRequest = (
     | Act
     | AnswerDialog
     | ShowTabs
+    | ShowArtifacts
+    | ReadArtifact
     | AskOutcome
     | Cancel
     | Reconcile
@@ -298,6 +314,8 @@ VERBS: dict[str, type[ProfileRequest]] = {
     "act": Act,
     "dialog": AnswerDialog,
     "tabs": ShowTabs,
+    "artifacts": ShowArtifacts,
+    "artifact": ReadArtifact,
     "outcome": AskOutcome,
     "cancel": Cancel,
     "reconcile": Reconcile,

@@ -18,6 +18,7 @@ from lessor.lease import (
     declaring,
     dialog,
     ending,
+    files,
     lane,
     profile,
     questions,
@@ -38,6 +39,7 @@ from lessor.lease.verdict import (
     Drain,
     Event,
     Extended,
+    FileStored,
     GrantLanded,
     IntentLanded,
     Killed,
@@ -69,9 +71,11 @@ from lessor.messages.request import (
     ListSteps,
     Navigate,
     Observe,
+    ReadArtifact,
     Reconcile,
     Renew,
     RevokeProfile,
+    ShowArtifacts,
     ShowProfile,
     ShowTabs,
 )
@@ -98,6 +102,8 @@ def decide(ledger: Ledger, desk: Desk, event: Event, now: Now) -> Verdict:  # no
             return acting.intent_landed(ledger, desk, event, now)
         case DispatchDone():
             return acting.dispatched(ledger, desk, event, now)
+        case FileStored():
+            return files.stored(ledger, desk, event, now)
         case Tended():
             return tending.done(ledger, desk, event, now)
         case DialogClosed():
@@ -144,7 +150,9 @@ def _asked(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
             return lane.ask(ledger, desk, asked, now)
         case AnswerDialog():
             return dialog.answer(ledger, desk, asked, now)
-        case ShowTabs():
+        case ReadArtifact():
+            return files.read(ledger, desk, asked, now)
+        case ShowTabs() | ShowArtifacts():
             return tending.ask(ledger, desk, asked, now)
         case Renew():
             return control.renew(ledger, desk, asked, now)

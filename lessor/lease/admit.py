@@ -9,7 +9,7 @@ from lessor.lease.verdict import Asked, Desk, Now, PageOp
 from lessor.limits import ms
 from lessor.messages.ids import Caller
 from lessor.messages.record import LeaseRenewed
-from lessor.messages.request import Act, AnswerDialog, Navigate, Observe, ShowTabs, TendRequest
+from lessor.messages.request import Act, AnswerDialog, Navigate, Observe, ShowArtifacts, ShowTabs, TendRequest
 
 
 def known(ledger: Ledger, desk: Desk, caller: Caller) -> Problem | None:
@@ -56,7 +56,7 @@ def bound_ms(op: PageOp | AnswerDialog | TendRequest, desk: Desk, now: Now) -> i
             longest_s = limits.act_s
         case Navigate():
             longest_s = limits.navigate_s
-        case Observe() | AnswerDialog() | ShowTabs():
+        case Observe() | AnswerDialog() | ShowTabs() | ShowArtifacts():
             longest_s = limits.observe_s
         case _:
             assert_never(op)

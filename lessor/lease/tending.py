@@ -12,7 +12,7 @@ from lessor.lease.answers import refuse, view_for
 from lessor.lease.lane import away_problem
 from lessor.lease.verdict import Asked, Desk, Now, Say, Tend, Tended, Verdict
 from lessor.limits import ms
-from lessor.messages.request import TendRequest
+from lessor.messages.request import ShowArtifacts, TendRequest
 
 
 def ask(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
@@ -36,7 +36,7 @@ def _busy(desk: Desk, request: TendRequest) -> Problem | None:
     tabs = {desk.operation.op.tab} if desk.operation is not None else set[str]()
     for asked in desk.lane:
         tabs.add(getattr(asked.request, "tab", "main"))
-    if request.close not in tabs:
+    if isinstance(request, ShowArtifacts) or request.close not in tabs:
         return None
     return problem(Code.ACTION_NOT_ALLOWED, f"The tab {request.close} is at work: wait for its answer, then close it.")
 

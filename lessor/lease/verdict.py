@@ -10,9 +10,9 @@ from typing import Literal
 from lessor.errors import OpenDialog, Problem
 from lessor.findings import Away, NotSent, Paused, Sent, Target
 from lessor.limits import Limits
-from lessor.messages.action import Observation, PageView
+from lessor.messages.action import Artifact, Observation, PageView
 from lessor.messages.ids import Caller
-from lessor.messages.record import AnyRecord
+from lessor.messages.record import AnyRecord, ArtifactKept
 from lessor.messages.reply import Reply
 from lessor.messages.request import Acquire, Act, Navigate, Observe, ProfileRequest
 from lessor.messages.run import RunReading, RunRecord
@@ -196,6 +196,17 @@ class DispatchDone:
 
 
 @dataclass(frozen=True, slots=True)
+class FileStored:
+    """A file of a browser lies in the store."""
+
+    instance: str
+    artifact: Artifact
+    object: str
+    object_sha256: str
+    key_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Tended:
     """Answer to `Tend`."""
 
@@ -300,6 +311,7 @@ Event = (
     | DispatchDone
     | DialogClosed
     | Tended
+    | FileStored
     | ReadDone
     | Looked
     | Sealed
@@ -358,6 +370,20 @@ class Resume:
 
     slot: int
     dialog: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFile:
+    """Answered by `Tended`."""
+
+    asked: Asked
+    kept: ArtifactKept
+    instance: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropFiles:
+    objects: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,6 +448,8 @@ Effect = (
     | Resume
     | TellDialog
     | Tend
+    | ReadFile
+    | DropFiles
     | Visit
     | CancelRead
     | Look

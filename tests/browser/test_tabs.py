@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections.abc import Callable
 
 import pytest
 
@@ -23,6 +24,12 @@ async def names(session: LiveSession, close: str | None = None) -> list[str]:
     told = await session.tabs(close, soon())
     assert isinstance(told, tuple), told
     return [tab.name for tab in told]
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(40):
+        while not holds():  # noqa: ASYNC110 - nobody is told
+            await asyncio.sleep(0.01)
 
 
 async def test_b25_ten_at_once_get_one_tab_that_is_made_anew_once(rig: Rig, web: Web) -> None:
@@ -73,8 +80,7 @@ async def test_b25_names_and_drafts_are_found_again_by_the_next_host(rig: Rig, w
     target = await first.aim("right", page.revision, Type(ref=named(page, "Draft").ref, text="mine"), "target", soon())
     assert isinstance(target, Target)
     await first.dispatch("right", Type(ref=named(page, "Draft").ref, text="mine"), target, soon())
-    while await names(first) != ["left", "main", "popup-1", "right"]:
-        pass
+    await until(lambda: sorted(first._tabs.by_name) == ["left", "main", "popup-1", "right"])
     await rig.engines[0].close()
     spec = dataclasses.replace(first._spec, epoch=2, target=first.target)
     found = await rig.engine().find(spec, lambda: None)
@@ -86,7 +92,7 @@ async def test_b25_names_and_drafts_are_found_again_by_the_next_host(rig: Rig, w
     assert await names(found) == ["left", "main", "popup-1", "right"]
 
 
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(100)
 async def test_b20_a_storm_of_popups_is_capped(rig: Rig, web: Web) -> None:
     web.pages["/storm"], web.pages["/child"] = STORM, "child"
     session = await rig.start(rig.engine(), rig.spec(web.origin))
@@ -96,9 +102,7 @@ async def test_b20_a_storm_of_popups_is_capped(rig: Rig, web: Web) -> None:
     assert isinstance(target, Target)
     sent = await session.dispatch("main", click, target, soon(40_000))
     assert isinstance(sent, Sent)
-    async with asyncio.timeout(90):
-        while len(session._connection.context.pages) > 11 or len(await names(session)) < 11:
-            pass
+    await until(lambda: len(session._connection.context.pages) == len(session._tabs.by_name) == 11)
     assert len(await names(session)) == 11
     assert isinstance(await session.observe("popup-1", soon()), Observation)
     told = (*(sent.page.notices if sent.page else ()), *(await look(session)).notices)

@@ -14,7 +14,7 @@ from lessor.errors import Code, Problem, problem
 from lessor.findings import Away, NotSent, Sent, Target
 from lessor.messages.action import AnyAction, Element, Match, Observation, PageView, Type
 from lessor.ports import BrowserSpec, Clock, SealedState
-from tests.support.dialogless import Dialogless
+from tests.support.dialogless import Dialogless, Fileless
 
 Point = Literal["start", "navigate", "observe", "aim", "dispatch", "dispatched", "seal", "kill"]
 """`dispatch` lies before the effect, `dispatched` between the effect and the page's answer."""
@@ -63,7 +63,7 @@ class Keeper:
 
 
 @dataclass
-class ModelBrowser:
+class ModelBrowser(Fileless):
     """The machine's browsers; one object may serve several hosts, one after the other or at once."""
 
     clock: Clock

@@ -15,9 +15,21 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from lessor.errors import Code, OpenDialog, Problem, dialog_open, problem
-from lessor.messages.action import AnyAction, Click, Element, Match, Observation, PageView, Press, TabView, Type
+from lessor.messages.action import (
+    AnyAction,
+    Artifact,
+    Click,
+    Element,
+    Match,
+    Observation,
+    PageView,
+    Press,
+    TabView,
+    Type,
+)
 from lessor.messages.ids import ProfileKey
-from lessor.ports import Away, BrowserSpec, Clock, NotSent, Paused, SealedState, Sent, Target
+from lessor.ports import Away, BrowserSpec, Clock, FileFound, NotSent, Paused, SealedState, Sent, Target
+from tests.support.dialogless import Fileless
 
 Moment = Literal[
     "start", "find", "navigate", "observe", "aim", "before_dispatch", "after_dispatch", "settle", "seal", "kill"
@@ -153,7 +165,7 @@ class Machine:
         await asyncio.sleep(max(0, until_ms - self.clock.now_ms()) / 1000)
 
 
-class ModelBrowser:
+class ModelBrowser(Fileless):
     """ports.Browser on a Machine."""
 
     def __init__(self, machine: Machine) -> None:
@@ -333,6 +345,12 @@ class ModelSession:
         while not task.done() and (self._dialog is None or self._dialog.id == told):
             await asyncio.wait({task, asyncio.ensure_future(asyncio.sleep(0.001))}, return_when="FIRST_COMPLETED")
         return task.result() if task.done() or self._dialog is None else Paused(self._dialog)
+
+    def hear_files(self, on_file: Callable[[FileFound], None]) -> None:
+        pass
+
+    async def artifacts(self, cancel: str | None, deadline_ms: int) -> tuple[Artifact, ...] | Problem | Away:
+        return self._ended() or ()
 
     async def answer_dialog(
         self, dialog: str, accept: bool, text: str, deadline_ms: int

@@ -16,7 +16,7 @@ from lessor.errors import Code, Problem, problem
 from lessor.findings import Away, NotSent, Sent, Target
 from lessor.messages.action import AnyAction, Match, Observation, PageView, Type
 from lessor.ports import BrowserSpec, Clock, SealedState
-from tests.support.dialogless import Dialogless
+from tests.support.dialogless import Dialogless, Fileless
 
 LATE_S_MAX: Final = 6.0
 """How long a request may be on its way to the site after its page is gone: less than any profile's `settle_s`."""
@@ -323,7 +323,7 @@ async def end(keeper: Keeper, epoch: int, pause: Callable[[float], Awaitable[Non
     return None if fails else keeper.gone_ms
 
 
-class ModelBrowser:
+class ModelBrowser(Fileless):
     """`ports.Browser` of one host process on a machine."""
 
     def __init__(self, machine: Machine) -> None:

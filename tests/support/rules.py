@@ -27,6 +27,7 @@ from lessor.lease.verdict import (
     DialogClosed,
     Dispatch,
     DispatchDone,
+    DropFiles,
     Effect,
     Event,
     KillBrowser,
@@ -35,6 +36,7 @@ from lessor.lease.verdict import (
     Looked,
     Now,
     ReadDone,
+    ReadFile,
     ReadRuns,
     Release,
     Resume,
@@ -264,7 +266,7 @@ class Owner:
                 self.tell(DialogClosed(asked, gone))
             case Tend(asked=asked):
                 self.tell(Tended(asked, TabsTold(tabs=())))
-            case Resume():
+            case Resume() | ReadFile() | DropFiles():
                 raise AssertionError(effect)
             case CancelRead():
                 self._cancel_read()

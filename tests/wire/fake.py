@@ -8,14 +8,14 @@ from lessor.errors import Problem
 from lessor.findings import Away, NotSent, Sent, Target
 from lessor.messages.action import AnyAction, Element, Match, Observation, PageView
 from lessor.ports import BrowserSpec, SealedState
-from tests.support.dialogless import Dialogless
+from tests.support.dialogless import Dialogless, Fileless
 
 
 def now_ms() -> int:
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
 
 
-class Fake:
+class Fake(Fileless):
     """The engine. `clicks` is what reached pages; `observed` counts looks; `fails` is raised by the next look."""
 
     def __init__(self) -> None:
