@@ -1,13 +1,16 @@
 # `make help` lists what there is. Extra arguments go through ARGS: make test ARGS="-k l05"
 ARGS ?=
+N ?= 10000
 PYTHON ?= python3
 PY := .venv/bin/python
+# Worlds that `make simulate` runs.
+SEEDS ?= 100
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint coverage bench proof browser clean
+.PHONY: help demo test lint coverage bench simulate steps-soak proof browser clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: .venv/.host browser ## See a lease survive its worker and its browser
 	.venv/bin/lessor demo $(ARGS)
@@ -30,6 +33,12 @@ coverage: .venv/.dev browser ## Run the tests and show what they do not reach
 
 bench: .venv/.dev browser ## Measure
 	$(PY) -m benchmarks $(ARGS)
+
+steps-soak: .venv/.dev ## N actions, one in ten of them killed: make steps-soak N=10000 (ARGS=--chromium: real browsers)
+	$(PY) -m tests.soak --actions $(N) $(ARGS)
+
+simulate: .venv/.dev ## Simulate SEEDS worlds, check their histories, and see that planted bugs are found
+	$(PY) -m tests.simulation $(SEEDS) --mutants $(ARGS)
 
 proof: lint browser ## Run everything, however long it takes
 	$(PY) -m pytest -m "proof or not proof" $(ARGS)

@@ -17,13 +17,17 @@ TRIES_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class Activated:
-    """The profile is ours under `epoch`; `found` says what became of its last lease's page."""
+    """The profile is ours under `epoch`; `found` says what became of its last lease's page.
+
+    `revoked`: its `own` says so, and whatever the journal leaves open is to be ended for that reason.
+    """
 
     epoch: int
     ledger: Ledger
     principal: str | None
     session: Session | None
     found: Found
+    revoked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,10 @@ class NotMine:
 
     problem: Problem
     host: str | None = None
+    principal: str | None = None
+    """Whose profile it is, where that is known: nobody else hears of the problem."""
+    strange: bool = False
+    """It was not tried, since only a stranger asked."""
 
 
 class Activation:
@@ -43,10 +51,12 @@ class Activation:
         key: ProfileKey,
         until_ms: int,
         creator: str | None,
+        asker: str | None,
         on_gone: Callable[[str], None],
+        revoker: str | None = None,
     ) -> None:
         self._ports, self._key, self._until_ms = ports, key, until_ms
-        self._creator, self._on_gone = creator, on_gone
+        self._creator, self._asker, self._on_gone, self._revoker = creator, asker, on_gone, revoker
 
     async def run(self) -> Activated | NotMine:
         """Bounded by the journal's own bounds; a lost race for `own` is tried again, a few times."""
@@ -68,13 +78,14 @@ class Activation:
         if refused is not None:
             return refused
         principal = head.own.principal if head.own is not None else self._creator
+        revoked = self._revoker is not None or (head.own is not None and head.own.state == "revoked")
         own = Own(
             host=self._ports.host,
             incarnation=self._ports.incarnation,
             nonce=self._ports.fresh(),
             boot=self._ports.clock.boot,
             at_ms=self._ports.clock.now_ms(),
-            state="active",
+            state="revoked" if revoked else "active",
             principal=principal,
         )
         won = await self._ports.journal.append(self._key, own, head.last)
@@ -88,7 +99,10 @@ class Activation:
             fold(ledger, sequence, entry)
         ledger.epoch, ledger.last, ledger.tail = won.sequence, chain.last, chain.tail
         session, found = await self._find(ledger)
-        return Activated(won.sequence, ledger, principal, session, found)
+        if revoked and session is not None:
+            found = Found(None, await session.kill())
+            session = None
+        return Activated(won.sequence, ledger, principal, session, found, revoked)
 
     async def _refused(self, head: Chain) -> NotMine | None:
         own = head.own
@@ -96,6 +110,14 @@ class Activation:
             if self._creator is not None:
                 return None
             return NotMine(no_profile(self._key.profile))
+        if self._is_strange(own):
+            return NotMine(no_profile(self._key.profile), principal=own.principal, strange=True)
+        if own.state == "deleted" and self._creator is not None:
+            return NotMine(problem(Code.FORBIDDEN, "This name is taken: choose another one."))
+        if own.state == "deleted" or (self._revoker is not None and own.principal != self._revoker):
+            return NotMine(no_profile(self._key.profile))
+        if self._revoker is not None:
+            return None
         if own.state == "quarantined" and (own.until_unix_ms or 0) > self._ports.clock.unix_ms():
             left_s = ((own.until_unix_ms or 0) - self._ports.clock.unix_ms()) / 1000
             return NotMine(
@@ -103,14 +125,21 @@ class Activation:
                     Code.PROFILE_QUARANTINED,
                     "The profile's owner kept crashing and rests now: see the host's log, then ask again.",
                     retry_after_s=left_s,
-                )
+                ),
+                principal=own.principal,
             )
         if own.state == "active" and own.host != self._ports.host:
             other = await self._ports.hosts.alive(own.host)
             if other is not None:
                 moved = problem(Code.MOVED, f"Host {own.host!r} owns the profile: ask again.")
-                return NotMine(moved, own.host)
+                return NotMine(moved, own.host, own.principal)
         return None
+
+    def _is_strange(self, own: Own) -> bool:
+        """A stranger's question moves nothing, not even a profile that nobody owns; a page left here is found again."""
+        if self._asker is None or own.principal in (None, self._asker):
+            return False
+        return own.state != "active" or own.host != self._ports.host
 
     async def _find(self, ledger: Ledger) -> tuple[Session | None, Found]:
         held = ledger.lease

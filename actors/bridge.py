@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
 T = TypeVar("T")
+STOP_TURNS_MAX = 10_000
+"""How many turns of the loop actors have for their last messages."""
 
 Work = Callable[[], Awaitable[T]]
 Then = Callable[[T], None]
@@ -25,6 +27,26 @@ class Io(Protocol):
         """Call `tell` on the loop after that time. Any thread."""
         ...
 
+    def soon(self, run: Callable[[], None]) -> None:
+        """Run it on the loop, after what is due there already. Any thread."""
+        ...
+
+    def lives(self, actor: object) -> None:
+        """An actor runs on this loop from now on."""
+        ...
+
+    def over(self, actor: object) -> None:
+        """It has ended: nothing of it will run any more."""
+        ...
+
+
+def on_loop(loop: asyncio.AbstractEventLoop, run: Callable[..., object], *given: object) -> None:
+    """Run it on the loop: at once when that is where we are, else after a wake-up. Any thread."""
+    if asyncio._get_running_loop() is loop:  # noqa: SLF001 -- the public form raises where there is none
+        run(*given)
+    else:
+        loop.call_soon_threadsafe(run, *given)
+
 
 class LoopTimer:
     """A timer set from any thread. Cancelling races with firing: receivers check what they get."""
@@ -33,7 +55,7 @@ class LoopTimer:
         self._loop, self._tell = loop, tell
         self._handle: asyncio.TimerHandle | None = None
         self._cancelled = False
-        loop.call_soon_threadsafe(self._set, loop.time() + max(0, delay_ms) / 1000)
+        on_loop(loop, self._set, loop.time() + max(0, delay_ms) / 1000)
 
     def _set(self, when_s: float) -> None:
         if not self._cancelled:
@@ -42,7 +64,7 @@ class LoopTimer:
     def cancel(self) -> None:
         self._cancelled = True
         if self._handle is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._handle.cancel)
+            on_loop(self._loop, self._handle.cancel)
 
 
 class LoopIo:
@@ -53,10 +75,19 @@ class LoopIo:
         self._tasks: dict[asyncio.Task[None], None] = {}
         """In the order in which they began."""
         self._closed = False
+        self._actors: set[object] = set()
 
     def start(self, work: Work[T], then: Then[T], failed: Callable[[BaseException], None]) -> None:
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._spawn, work, then, failed)
+            on_loop(self._loop, self._spawn, work, then, failed)
+
+    def soon(self, run: Callable[[], None]) -> None:
+        if self._loop.is_closed():
+            return
+        if asyncio._get_running_loop() is self._loop:  # noqa: SLF001 -- the public form raises where there is none
+            self._loop.call_soon(run)
+        else:
+            self._loop.call_soon_threadsafe(run)
 
     def _spawn(self, work: Work[T], then: Then[T], failed: Callable[[BaseException], None]) -> None:
         if self._closed:
@@ -78,8 +109,18 @@ class LoopIo:
     def later(self, delay_ms: int, tell: Callable[[], None]) -> LoopTimer:
         return LoopTimer(self._loop, delay_ms, tell)
 
+    def lives(self, actor: object) -> None:
+        self._actors.add(actor)
+
+    def over(self, actor: object) -> None:
+        self._actors.discard(actor)
+
     async def close(self) -> None:
-        """Cancel what still runs and wait for it, at most 2 s."""
+        """Let actors that were told to stop do so, cancel what still runs, and wait for it, at most 2 s."""
+        for _ in range(STOP_TURNS_MAX):
+            if not self._actors:
+                break
+            await asyncio.sleep(0)
         self._closed = True
         tasks = [task for task in self._tasks if task is not asyncio.current_task()]
         for task in tasks:
@@ -97,7 +138,7 @@ class Slot:
 
     def set(self, value: object) -> None:
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._resolve, value)
+            on_loop(self._loop, self._resolve, value)
 
     def _resolve(self, value: object) -> None:
         if not self._future.done():

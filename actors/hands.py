@@ -1,10 +1,13 @@
 """The hands of an owner: every effect the rules order, started on the loop, completed as an event."""
 
-import hashlib
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
+from lessor import points
+from lessor.actors.runs import write_run
 from lessor.actors.shelf import Shelf
+from lessor.actors.stored import Stored, check_by_ms
 from lessor.actors.tend import tend
 from lessor.actors.words import Ports
 from lessor.errors import Code, Problem, problem
@@ -13,6 +16,8 @@ from lessor.journal import Ledger
 from lessor.lease.verdict import (
     Aim,
     Aimed,
+    ApprovalAsked,
+    AskApproval,
     BrowserGone,
     CancelRead,
     Desk,
@@ -24,13 +29,17 @@ from lessor.lease.verdict import (
     Event,
     Extended,
     FileStored,
+    GrantRead,
     KillBrowser,
     Killed,
     Look,
     Looked,
     ReadDone,
     ReadFile,
+    ReadGrant,
     ReadRuns,
+    RemoveObjects,
+    Reseal,
     Resume,
     RunSeen,
     RunsRead,
@@ -40,9 +49,11 @@ from lessor.lease.verdict import (
     StartBrowser,
     Started,
     StartFailed,
+    SweepObjects,
     TellDialog,
     Tend,
     Tended,
+    TryState,
     Visit,
 )
 from lessor.messages.action import Observation
@@ -50,6 +61,7 @@ from lessor.messages.ids import ProfileKey, RunKey
 from lessor.messages.request import AnswerDialog, Navigate
 from lessor.messages.run import RunReading
 from lessor.ports import BrokerAway, BrowserSpec, FileFound, Session
+from lessor.runs import ask_approval, pending
 
 T = TypeVar("T")
 
@@ -61,6 +73,8 @@ class Owner(Protocol):
     def perform(self, work: Callable[[], Awaitable[T]], then: Callable[[T], None]) -> None: ...
     def take(self, event: Event) -> None: ...
     def superseded(self) -> None: ...
+    def want_browser(self, instance: str) -> None: ...
+    def start_failed(self, event: StartFailed) -> None: ...
 
 
 class Hands:
@@ -70,6 +84,8 @@ class Hands:
         self._actor, self._ports, self._key = actor, ports, key
         self.session: Session | None = None
         self._shelf = Shelf(ports, key)
+        self._starts: dict[str, Callable[[], None]] = {}
+        """Starts that wait for the host's word, by instance."""
         self._over = False
         """The owner is gone: nobody takes a browser in any more."""
 
@@ -83,6 +99,10 @@ class Hands:
                 self._actor.perform(lambda: self._read_runs(effect), self._actor.take)
             case StartBrowser():
                 self._start(effect, ledger, desk, until_ms)
+            case ReadGrant(slot=slot, run=run):
+                self._actor.perform(lambda: self._read_grant(slot, run), self._actor.take)
+            case AskApproval():
+                self._actor.perform(lambda: self._ask_approval(effect), self._actor.take)
             case Aim() | Dispatch() | Resume() | TellDialog() | Tend() | Visit():
                 self._page(effect)
             case ReadFile():
@@ -95,7 +115,10 @@ class Hands:
             case Look(until_ms=look_until_ms):
                 self._actor.perform(lambda: self._look(look_until_ms), self._actor.take)
             case SealState():
-                self._actor.perform(lambda: self._seal(effect, desk), self._actor.take)
+                stored = Stored(self._ports, self._key, desk.epoch)
+                self._actor.perform(lambda: self._seal(effect, stored), self._actor.take)
+            case Reseal() | TryState() | RemoveObjects() | SweepObjects():
+                self._work(effect, ledger, desk, until_ms)
             case KillBrowser(instance=instance):
                 self._actor.perform(lambda: self._kill(instance), self._actor.take)
             case _:
@@ -115,6 +138,17 @@ class Hands:
         holder = await self._ports.runs.read(RunKey(self._key.tenant, order.holder))
         return RunsRead(order.asked, mine, holder)
 
+    async def _read_grant(self, slot: int, run: str) -> GrantRead:
+        return GrantRead(slot, await self._ports.runs.read(RunKey(self._key.tenant, run)))
+
+    async def _ask_approval(self, order: AskApproval) -> ApprovalAsked:
+        key = RunKey(self._key.tenant, order.run)
+        told = await write_run(self._ports, key, ask_approval(order.run, order.claim, order.question))
+        if isinstance(told, Problem):
+            return ApprovalAsked(order.slot, told)
+        assert told.record is not None
+        return ApprovalAsked(order.slot, pending(told.record, order.question))
+
     def read_holder(self, run: str) -> None:
         """A sweep's look at the run that holds the lease. What cannot be read closes nothing (contract 16)."""
 
@@ -129,7 +163,7 @@ class Hands:
     def _start(self, order: StartBrowser, ledger: Ledger, desk: Desk, until_ms: int) -> None:
         profile = ledger.profile
         assert profile is not None
-        current = ledger.generations[-1] if ledger.generations else None
+        current = ledger.current
         origins, strict, policy, epoch = profile.origins, profile.strict, profile.policy, desk.epoch
 
         async def start() -> Session | Problem:
@@ -165,13 +199,24 @@ class Hands:
 
         def started(result: Session | Problem) -> None:
             if isinstance(result, Problem):
-                self._actor.take(StartFailed(order.instance, result))
+                self._actor.start_failed(StartFailed(order.instance, result))
                 return
             self.adopt(result)
             generation = current.number if current is not None else 0
             self._actor.take(Started(order.instance, result.target, generation, until_ms))
 
-        self._actor.perform(start, started)
+        self._starts[order.instance] = lambda: self._actor.perform(start, started)
+        self._actor.want_browser(order.instance)
+
+    def may_start(self, instance: str, refused: Problem | None) -> None:
+        """The host has room, or not (contract 2)."""
+        start = self._starts.pop(instance, None)
+        if start is None:
+            return
+        if refused is not None:
+            self._actor.start_failed(StartFailed(instance, refused))
+        else:
+            start()
 
     def _page(self, effect: Aim | Dispatch | Resume | TellDialog | Tend | Visit) -> None:
         self._actor.perform(lambda: self._touch(effect), self._actor.take)
@@ -182,13 +227,19 @@ class Hands:
             case Aim(slot=slot, act=act, until_ms=until_ms):
                 if session is None:
                     return Aimed(slot, Away.GONE)
-                return Aimed(slot, await session.aim(act.tab, act.revision, act.action, act.match, until_ms))
+                points.reach("aim.before")
+                aimed = await session.aim(act.tab, act.revision, act.action, act.match, until_ms)
+                points.reach("aim.after")
+                return Aimed(slot, aimed)
             case Dispatch(slot=slot, act=act, target=target, until_ms=until_ms):
                 # The intent is on disk: a browser that left before the input went out is still UNKNOWN to a
                 # successor, so it is UNKNOWN here.
                 if session is None:
                     return DispatchDone(slot, Away.GONE)
-                return DispatchDone(slot, await session.dispatch(act.tab, act.action, target, until_ms))
+                points.reach("dispatch.before")
+                sent = await session.dispatch(act.tab, act.action, target, until_ms)
+                points.reach("dispatch.after")
+                return DispatchDone(slot, sent)
             case Resume(slot=slot, dialog=dialog):
                 return DispatchDone(slot, Away.GONE if session is None else await session.resume(dialog))
             case TellDialog(asked=asked, until_ms=until_ms):
@@ -213,9 +264,31 @@ class Hands:
         page = await self.session.observe("main", until_ms)
         return Looked(page if isinstance(page, Observation) else None)
 
-    async def _seal(self, order: SealState, desk: Desk) -> Sealed | SealFailed:
+    def _work(
+        self, effect: Reseal | TryState | RemoveObjects | SweepObjects, ledger: Ledger, desk: Desk, until_ms: int
+    ) -> None:
+        stored, profile = Stored(self._ports, self._key, desk.epoch), ledger.profile
+        assert profile is not None
+        match effect:
+            case Reseal():
+                self._actor.perform(lambda: stored.reseal(effect, profile), self._actor.take)
+            case TryState():
+                self._actor.perform(lambda: stored.try_state(effect, profile, until_ms), self._actor.take)
+            case RemoveObjects():
+                self._actor.perform(lambda: stored.remove(effect), self._actor.take)
+            case SweepObjects():
+                self._actor.perform(lambda: stored.sweep(effect), _nothing)
+
+    async def _seal(self, order: SealState, stored: Stored) -> Sealed | SealFailed:
         if self.session is None:
             return SealFailed(problem(Code.BROWSER_GONE, "the browser is gone."))
+        unhealthy: str | None = None
+        if order.health is not None:
+            now_ms = self._ports.clock.now_ms()
+            wrong = await self.session.check(order.health, check_by_ms(now_ms, order.until_ms))
+            if isinstance(wrong, Away):
+                return SealFailed(problem(Code.BROWSER_GONE, f"the browser did not answer ({wrong.value})."))
+            unhealthy = wrong.message if wrong is not None else None
         state = await self.session.seal(order.generation, order.until_ms)
         match state:
             case Problem():
@@ -225,15 +298,8 @@ class Hands:
             case _:
                 pass
         await self._shelf.settled()
-        name = f"{self._key.tenant}/{self._key.profile}/{order.generation}-{desk.epoch}-{self._ports.fresh()}"
-        digest = hashlib.sha256(state.sealed).hexdigest()
-        try:
-            stored = await self._ports.vault.put(name, state.sealed)
-        except BrokerAway:
-            return SealFailed(problem(Code.BROKER_UNAVAILABLE, "the store did not take it."))
-        if stored != digest:
-            return SealFailed(problem(Code.SEAL_FAILED, "the store gave back something else."))
-        return Sealed(name, digest, len(state.sealed), state.key_id)
+        sealed = await stored.put(order.generation, state)
+        return SealFailed(sealed) if isinstance(sealed, Problem) else replace(sealed, unhealthy=unhealthy)
 
     async def _kill(self, instance: str) -> Killed:
         session = self.session

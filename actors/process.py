@@ -6,6 +6,7 @@ failing `tell`, and say nothing of a failing `on_start`.
 """
 
 import traceback
+from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +32,7 @@ class ChildFailed:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The completion of I/O, run in the actor's own thread."""
+    """The completion of I/O, run in a turn of the actor."""
 
     run: Callable[[], None]
 
@@ -48,10 +49,29 @@ class Stop:
     """Stop after everything that was told before."""
 
 
-class Process(pykka.ThreadingActor):
-    """Subclasses implement `begin` (on_start), `receive`, and `ended` (whatever must be answered or shut)."""
+class Mailbox:
+    """A queue that wakes its actor. Any thread may put; only the actor gets."""
 
-    use_daemon_thread = True
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._queue: deque[Any] = deque()
+        self._wake = wake
+
+    def put(self, envelope: Any, /) -> None:
+        self._queue.append(envelope)
+        self._wake()
+
+    def get(self) -> Any:
+        return self._queue.popleft()
+
+    def empty(self) -> bool:
+        return not self._queue
+
+
+class Process(pykka.Actor):
+    """Subclasses implement `begin` (on_start), `receive`, and `ended` (whatever must be answered or shut).
+
+    No actor here ever blocks, so none needs a thread: each handles one message per turn of the event loop.
+    """
 
     def __init__(self, io: Io, name: str, parent: Callable[[ChildFailed], None]) -> None:
         super().__init__()
@@ -62,7 +82,7 @@ class Process(pykka.ThreadingActor):
     # -- for subclasses
 
     def begin(self) -> None:
-        """First thing in the actor's own thread."""
+        """First turn of the actor."""
 
     def receive(self, message: object) -> None:
         raise NotImplementedError
@@ -74,7 +94,7 @@ class Process(pykka.ThreadingActor):
         """A message that came too late to be handled: whoever waits for its answer needs one. Any thread."""
 
     def perform(self, work: Callable[[], Awaitable[T]], then: Callable[[T], None]) -> None:
-        """Start I/O on the loop; `then` runs in this actor's thread, through the mailbox."""
+        """Start I/O on the loop; `then` runs in a turn of this actor, through the mailbox."""
         self.io.start(
             work,
             lambda value: self.post(Done(lambda: then(value))),
@@ -92,7 +112,51 @@ class Process(pykka.ThreadingActor):
     def later(self, delay_ms: int, message: object) -> Timer:
         return self.io.later(delay_ms, lambda: self.post(message))
 
-    # -- pykka's side
+    # -- pykka's runtime, on the event loop
+
+    def _create_actor_inbox(self) -> Any:  # type: ignore[override]  # static there; here it wakes its actor
+        return Mailbox(self._wake)
+
+    @staticmethod
+    def _create_future() -> pykka.Future[Any]:
+        return pykka.ThreadingFuture()
+
+    _began = False
+    _turning = False
+
+    def _start_actor_loop(self) -> None:
+        self.io.lives(self)
+        self.io.soon(self._begin_turns)
+
+    def _begin_turns(self) -> None:
+        self._actor_loop_setup()
+        self._began = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._began and not self._turning and not self.actor_inbox.empty():
+            self._turning = True
+            self.io.soon(self._turn)
+
+    def _turn(self) -> None:
+        """One message; what is told meanwhile waits for the next turn, and the loop serves others in between."""
+        self._turning = False
+        if self.actor_inbox.empty():
+            return
+        if self.actor_stopped.is_set():
+            self._actor_loop_teardown()
+            return
+        envelope = self.actor_inbox.get()
+        response = self._handle_receive(envelope.message)
+        if envelope.reply_to is not None:
+            envelope.reply_to.set(response)
+        if self.actor_stopped.is_set():
+            self._actor_loop_teardown()
+            self.io.over(self)
+        else:
+            self._wake()
+
+    # -- pykka's hooks
 
     def on_start(self) -> None:
         self._guarded(self.begin)

@@ -4,19 +4,23 @@ One append is in flight at a time. While it is, everything else waits in the age
 chain cannot refuse its own writer; what comes after is decided on the state after it.
 """
 
+import zlib
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Literal
 
+from lessor import points
 from lessor.actors.activation import Activated, Activation, NotMine
 from lessor.actors.bridge import Io, Timer
 from lessor.actors.hands import Hands
 from lessor.actors.process import ChildFailed, Process
-from lessor.actors.words import Beat, Ports, RenewTick, Rested, Sweep
+from lessor.actors.words import Beat, MayStart, Ports, RenewTick, Rested, Standing, Sweep, WantBrowser
 from lessor.errors import Code, Effect, problem
 from lessor.journal import Ledger, fold
 from lessor.lease import decide
 from lessor.lease.alarm import alarm_ms
+from lessor.lease.answers import no_profile
 from lessor.lease.recover import recover
 from lessor.lease.sweep import exception
 from lessor.lease.verdict import (
@@ -31,17 +35,22 @@ from lessor.lease.verdict import (
     Release,
     RunSeen,
     Say,
+    StartFailed,
     TickDue,
     Verdict,
 )
+from lessor.limits import ms
 from lessor.messages import wire
 from lessor.messages.hashing import digest
 from lessor.messages.ids import ProfileKey
 from lessor.messages.record import Entry, Own
 from lessor.messages.reply import Refused
-from lessor.messages.request import CreateProfile
+from lessor.messages.request import Act, CreateProfile, RevokeProfile
 from lessor.messages.run import RunReading
 from lessor.ports import Answer, Call, Landed, Superseded
+
+SPREAD_PART = 4
+"""Renewals of one tick are spread over this part of it."""
 
 
 class ProfileActor(Process):
@@ -53,11 +62,13 @@ class ProfileActor(Process):
         ports: Ports,
         key: ProfileKey,
         until_ms: int,
-        parent: Callable[[ChildFailed | Rested | Call], None],
+        parent: Callable[[ChildFailed | Rested | Call | WantBrowser | Standing], None],
+        asker: str | None = None,
     ) -> None:
+        """`asker`: the principal whose question it is started for; a stranger's starts nothing. None: it must live."""
         super().__init__(io, f"profile {key}", parent)
         self.key, self.ports, self._up = key, ports, parent
-        self._until_ms = until_ms
+        self._until_ms, self._asker = until_ms, asker
         self._ledger = Ledger()
         self._desk = Desk(
             host=ports.host,
@@ -73,7 +84,9 @@ class ProfileActor(Process):
         self._busy = True
         """An append, or the activation, is under way: decide nothing."""
         self._resting = False
+        self._standing: Standing | None = None
         self._principal: str | None = None
+        self._revoking = False
         self._hands = Hands(self, ports, key)
         self._timer: Timer | None = None
         self._timer_ms: int | None = None
@@ -88,9 +101,19 @@ class ProfileActor(Process):
     def begin(self) -> None:
         self._activate(None)
 
-    def _activate(self, creator: str | None) -> None:
-        activation = Activation(self.ports, self.key, self._until_ms, creator, self._hands.gone)
+    def _activate(self, creator: str | None, revoker: str | None = None) -> None:
+        activation = Activation(
+            self.ports, self.key, self._until_ms, creator, self._asker, self._hands.gone, revoker
+        )
+        self._revoking = revoker is not None
         self.perform(activation.run, self._activated)
+
+    def _revoker(self) -> str | None:
+        """Whoever wants the profile revoked, if that is among the calls that wait: it needs no word from its owner."""
+        revokers = (
+            call.caller.principal for _, call in self._slots.values() if isinstance(call.request, RevokeProfile)
+        )
+        return next(revokers, None)
 
     def _creator(self) -> str | None:
         """Whoever wants to create the profile, if that is among the calls that wait."""
@@ -107,20 +130,45 @@ class ProfileActor(Process):
         self._hands.adopt(result.session)
         self._desk = replace(self._desk, epoch=result.epoch)
         self._open_door()
-        self._carry_out(recover(self._ledger, self._desk, self.ports.incarnation, result.found, self._now()))
+        self._carry_out(
+            recover(
+                self._ledger,
+                self._desk,
+                self.ports.incarnation,
+                result.found,
+                self._now(),
+                revoked=result.revoked,
+            )
+        )
 
     def _not_mine(self, result: NotMine) -> None:
         creator = self._creator()
         if result.problem.code is Code.NOT_FOUND and creator is not None:
+            self._asker = None
             self._activate(creator)
+            return
+        if result.strange and any(self._knows(call, result) for _, call in self._slots.values()):
+            self._asker = None
+            self._activate(None)
+            return
+        revoker = self._revoker()
+        if result.host is not None and revoker is not None and not self._revoking:
+            self._activate(None, revoker)
             return
         for slot in list(self._slots):
             answer, call = self._slots.pop(slot)
-            if result.host is not None:
+            if not self._knows(call, result):
+                told = no_profile(self.key.profile)
+                answer(Refused(error=told, effect=told.effect))
+            elif result.host is not None:
                 call.forward(result.host)
             else:
                 answer(Refused(error=result.problem, effect=result.problem.effect))
         self._rest()
+
+    def _knows(self, call: Call, result: NotMine) -> bool:
+        """To strangers a profile that rests, or lives elsewhere, is one that never was (contract 4)."""
+        return result.principal in (None, call.caller.principal) or isinstance(call.request, CreateProfile)
 
     def _open_door(self) -> None:
         profile = self._ledger.profile
@@ -143,8 +191,12 @@ class ProfileActor(Process):
                 self._renew_tick(message)
             case RunReading():
                 self._take(RunSeen(message))
+            case MayStart(instance=instance, refused=refused):
+                self._hands.may_start(instance, refused)
             case BrowserGone() | Drain():
                 self._take(message)
+            case _RenewDue():
+                self._renew_due(message)
             case _Due():
                 self._timer = self._timer_ms = None
                 self._take(Alarm())
@@ -172,14 +224,43 @@ class ProfileActor(Process):
         if not mine or held is None or held.worker != tick.worker or held.id in tick.excepted:
             tick.answer(None)
             return
-        tick.answer(exception(self._ledger, self._desk, self._now()))
-        self._take(TickDue())
+        now = self._now()
+        tick.answer(exception(self._ledger, self._desk, now))
+        left_ms = held.expires_ms - now.ms
+        if not held.live_at(now.ms) or left_ms > ms(self.ports.limits.renew_below_s):
+            return
+        # Thousands may be due on one tick: those with time left are spread over a part of it, each at its own moment.
+        tick_ms = ms(self.ports.limits.tick_s)
+        part_ms = max(1, tick_ms // SPREAD_PART) if left_ms > 2 * tick_ms else 1
+        self.later(zlib.crc32(held.id.encode()) % part_ms, _RenewDue(held.id, tick.worker))
+
+    def _renew_due(self, due: "_RenewDue") -> None:
+        held = self._ledger.lease
+        if held is not None and (held.id, held.worker) == (due.lease, due.worker):
+            self._take(TickDue())
 
     # -- decide, append, perform
 
     def take(self, event: Event) -> None:
-        """An effect is complete; called in this actor's thread."""
+        """An effect is complete; called in a turn of this actor."""
         self._take(event)
+
+    def want_browser(self, instance: str) -> None:
+        self._up(WantBrowser(self.key, self.actor_ref, instance))
+
+    def start_failed(self, event: StartFailed) -> None:
+        self._standing = None  # told anew: the place that was taken for it is free again
+        self._take(event)
+
+    def _tell_standing(self) -> None:
+        held, start = self._ledger.lease, self._desk.start
+        leased = held is not None and held.phase != "closed"
+        live = None if start is not None and start.started is None else leased or start is not None
+        run = held.scope.run if held is not None and leased else start.acquire.run if start is not None else None
+        standing = Standing(self.key, live, run, tuple(place.run for place in self._desk.queue))
+        if standing != self._standing:
+            self._standing = standing
+            self._up(standing)
 
     def _take(self, event: Event) -> None:
         self._agenda.append(event)
@@ -188,6 +269,8 @@ class ProfileActor(Process):
     def _run(self) -> None:
         while self._agenda and not self._busy:
             self._carry_out(decide(self._ledger, self._desk, self._agenda.popleft(), self._now()))
+        if not self._resting:
+            self._tell_standing()
         self._arm()
 
     def _now(self) -> Now:
@@ -215,10 +298,12 @@ class ProfileActor(Process):
     def _append(self, message: Entry | Own, then: Callable[[int], None]) -> None:
         self._busy = True
         expected = self._ledger.last
+        _pass(message, "before")
 
         def landed(result: Landed | Superseded) -> None:
             match result:
                 case Landed(sequence=sequence):
+                    _pass(message, "landed")
                     self._busy = False
                     then(sequence)
                 case Superseded():
@@ -250,6 +335,8 @@ class ProfileActor(Process):
     def _say(self, say: Say) -> None:
         kept = self._slots.pop(say.slot, None)
         if kept is not None:
+            if isinstance(kept[1].request, Act):
+                points.reach("answer.before")
             kept[0](say.reply)
 
     def _arm(self) -> None:
@@ -273,10 +360,20 @@ class ProfileActor(Process):
             nonce=self.ports.fresh(),
             boot=self.ports.clock.boot,
             at_ms=self.ports.clock.now_ms(),
-            state="released",
+            state=self._left_as(),
             principal=self._principal,
         )
         self._append(own, lambda _sequence: self._rest())
+
+    def _left_as(self) -> Literal["released", "revoked", "deleted"]:
+        profile = self._ledger.profile
+        match profile.state if profile is not None else None:
+            case "revoked":
+                return "revoked"
+            case "deleted":
+                return "deleted"
+            case _:
+                return "released"
 
     def superseded(self) -> None:
         """Somebody else owns the profile: drop the page (its keeper refuses us by now, or dies) and stop."""
@@ -322,6 +419,21 @@ class ProfileActor(Process):
                 message.answer(None)
             case _:
                 pass
+
+
+def _pass(message: Entry | Own, when: str) -> None:
+    """The points around an append; without a hook nothing is even named."""
+    if points.hook is not None and isinstance(message, Entry):
+        for record in message.records:
+            points.reach(f"{record.__struct_config__.tag}.{when}")
+
+
+@dataclass(frozen=True, slots=True)
+class _RenewDue:
+    """A worker's tick meant this lease."""
+
+    lease: str
+    worker: str
 
 
 @dataclass(frozen=True, slots=True)

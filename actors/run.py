@@ -17,7 +17,7 @@ from lessor.errors import Code, Problem, problem
 from lessor.messages.action import AnyAction, Commit, Match
 from lessor.messages.reply import AnyReply, ArtifactTold, DialogAnswered, RunTold, TabsTold
 from lessor.messages.request import Acquire, Act, AnswerDialog, Navigate, Observe, ReportRun, TakeRun, TendRequest
-from lessor.messages.run import RunStatus
+from lessor.messages.run import Constraint, RunStatus
 from lessor.trust import Heard
 
 Answered = AnyReply | Problem
@@ -31,6 +31,7 @@ class Take:
 
     deadline: datetime | None
     answer: Reply
+    parent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ class Do:
     step: Commit | None
     timeout_s: float
     answer: Reply
+    constraint: Constraint | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,14 @@ class Report:
 
     status: RunStatus
     answer: Reply
+    question: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunOver:
+    """The run has ended elsewhere in this process: its leases are closed at once (contract, numbers)."""
+
+    run: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +207,9 @@ class RunActor(Process):
                 self._report(message)
             case LeaseGone(lease=lease):
                 self._lease_gone(lease)
+            case RunOver(run=run):
+                if run == self._run_name:
+                    self._run_over()
             case _:
                 raise AssertionError(message)
 
@@ -228,6 +241,7 @@ class RunActor(Process):
             worker=self._worker,
             attempt=self._attempt,
             deadline=take.deadline,
+            parent=take.parent,
         )
 
         def taken(heard: Heard) -> None:
@@ -251,7 +265,7 @@ class RunActor(Process):
                     await self._talk.close(hold, discard=False, timeout_s=20.0)
             if claim is None:
                 return problem(Code.INVALID_REQUEST, "Take the run before you report on it.")
-            request = ReportRun(id=self._talk.fresh(), claim=claim, status=report.status)
+            request = ReportRun(id=self._talk.fresh(), claim=claim, status=report.status, question=report.question)
             return await self._talk.patiently(self._talk.to.run(self._run_name, "report"), request, 10.0)
 
         self.perform(
@@ -317,6 +331,12 @@ class RunActor(Process):
         desk.hold = None
         while desk.lane:
             self._answer(desk.lane.popleft(), problem(Code.RUN_ENDED, f"The run was reported {status}."))
+
+    def _run_over(self) -> None:
+        for desk in self._desks.values():
+            if desk.hold is not None:
+                self._close_later(desk, desk.hold)
+            self._let_go(desk, RunStatus.CANCELLED)
 
     def _lease_gone(self, lease: str) -> None:
         for desk in self._desks.values():
@@ -432,6 +452,7 @@ class RunActor(Process):
                     action=call.action,
                     match=call.match,
                     step=call.step,
+                    constraint=call.constraint,
                 )
 
 

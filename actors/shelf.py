@@ -28,7 +28,9 @@ class Shelf:
         """Store it; None when the store did not take it: then the file lives as long as its browser only."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._storing.add(done)
-        name = f"{self._key.tenant}/{self._key.profile}/file-{found.artifact.id}-{self._ports.fresh()}"
+        # No hyphen: names with one are sealed state, of which sweeps remove what no generation needs.
+        own = f"file_{found.artifact.id}_{self._ports.fresh()}".replace("-", "")
+        name = f"{self._key.tenant}/{self._key.profile}/{own}"
         try:
             stored = await self._ports.vault.put(name, found.sealed)
         except BrokerAway:

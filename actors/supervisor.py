@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import pykka
 
 from lessor.actors.bridge import Io, Timer
@@ -17,8 +18,9 @@ from lessor.actors.process import ChildFailed, Process, Stop
 from lessor.actors.profile import ProfileActor
 from lessor.actors.quarantine import quarantine
 from lessor.actors.runs import serve
-from lessor.actors.words import Beat, DrainAll, Ports, RenewTick, Rested, Sweep
+from lessor.actors.words import Beat, DrainAll, MayStart, Ports, RenewTick, Rested, Standing, Sweep, WantBrowser
 from lessor.errors import Code, problem
+from lessor.lease.capacity import Capacity
 from lessor.lease.verdict import Drain
 from lessor.limits import ms
 from lessor.messages.ids import ProfileKey
@@ -27,10 +29,11 @@ from lessor.messages.reply import (
     Refused,
     RenewalException,
     RenewedAll,
+    RunsListed,
     RunTold,
 )
-from lessor.messages.request import ListProfiles, RenewAll
-from lessor.messages.run import RunReading
+from lessor.messages.request import Acquire, CreateProfile, ListProfiles, ListRuns, RenewAll
+from lessor.messages.run import ApprovalState, RunReading, RunRecord
 from lessor.ports import BrokerAway, Call, HostCall, RunCall
 
 BACKOFF_MS_FIRST = 50
@@ -44,6 +47,7 @@ class Child:
     ref: "pykka.ActorRef[Any] | None"
     failures_ms: deque[int] = field(default_factory=deque[int])
     waiting: list[Call] = field(default_factory=list[Call])
+    standing: Standing | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,7 @@ class SupervisorActor(Process):
         self.ports, self._up, self._owner = ports, parent, owner
         self._until_ms = began_ms + ms(ports.limits.keeper_s)
         self._children: dict[ProfileKey, Child] = {}
+        self._capacity = Capacity(ports.limits)
         self._sweep_timer: Timer | None = None
         self._drained: Callable[[], None] | None = None
         self._draining = False
@@ -117,6 +122,11 @@ class SupervisorActor(Process):
                 self._host_call(message)
             case Rested():
                 self._rested(message)
+            case WantBrowser(key=key, ref=ref, instance=instance):
+                refused = self._capacity.ask(key, self.ports.clock.now_ms())
+                self._tell(ref, MayStart(instance, refused))
+            case Standing():
+                self._stands(message)
             case ChildFailed():
                 self._child_failed(message)
             case Wake(keys=keys):
@@ -151,11 +161,33 @@ class SupervisorActor(Process):
             return
         if child is None:
             child = Child(None)
-            self._start(call.key, child)
+            self._start(call.key, child, None if isinstance(call.request, CreateProfile) else call.caller.principal)
+        if isinstance(call.request, Acquire) and self._queues_full(call.key, child, call.request):
+            full = problem(Code.OVERLOADED, "Too many runs of the tenant wait here: try later.", retry_after_s=5)
+            call.answer(Refused(error=full, effect=full.effect))
+            return
         if child.ref is None:
             child.waiting.append(call)
             return
         self._tell(child.ref, call)
+
+    def _queues_full(self, key: ProfileKey, child: Child, acquire: Acquire) -> bool:
+        """Whether this acquire would take one place more than the tenant may have; who has one keeps it."""
+        here = child.standing
+        if here is None or here.run in (None, acquire.run) or acquire.run in here.waiting:
+            return False
+        standings = (one.standing for other, one in self._children.items() if other.tenant == key.tenant)
+        waiting = sum(len(one.waiting) for one in standings if one is not None)
+        return waiting >= self.ports.limits.tenant_queue_max
+
+    def _stands(self, standing: Standing) -> None:
+        child = self._children.get(standing.key)
+        if child is not None:
+            child.standing = standing
+        if standing.live is True:
+            self._capacity.found(standing.key)
+        elif standing.live is False:
+            self._capacity.free(standing.key)
 
     def _tell(self, ref: "pykka.ActorRef[Any]", message: object) -> None:
         try:
@@ -170,8 +202,8 @@ class SupervisorActor(Process):
                 case _:
                     pass
 
-    def _start(self, key: ProfileKey, child: Child) -> None:
-        child.ref = self._owner.start(self.io, self.ports, key, self._until_ms, self.post)
+    def _start(self, key: ProfileKey, child: Child, asker: str | None = None) -> None:
+        child.ref = self._owner.start(self.io, self.ports, key, self._until_ms, self.post, asker)
         self._children[key] = child
         waiting, child.waiting = child.waiting, []
         for call in waiting:
@@ -185,6 +217,7 @@ class SupervisorActor(Process):
         child = self._children.get(rested.key)
         if child is not None and child.ref == rested.ref:
             del self._children[rested.key]
+            self._capacity.free(rested.key)
         self._tell(rested.ref, Stop())
         self._if_drained()
 
@@ -218,17 +251,14 @@ class SupervisorActor(Process):
 
     def _give_up(self, key: ProfileKey, child: Child) -> None:
         """A crash loop of one profile never touches another; its end is written where the next host reads it."""
-        rests = problem(
-            Code.PROFILE_QUARANTINED,
-            "The profile's owner kept crashing and rests now: see the host's log, then ask again.",
-            retry_after_s=self.ports.limits.quarantine_s,
-        )
 
         def written(_: None) -> None:
             del self._children[key]
-            for call in child.waiting:
-                call.answer(Refused(error=rests, effect=rests.effect))
+            self._capacity.free(key)
             self._if_drained()
+            for call in child.waiting:
+                # Answered from what is written, by an activation that sees who may hear of it.
+                self._route(call)
 
         # Until it is on record the profile stays in the table without an owner: a call must not start another one.
         self.perform(lambda: quarantine(self.ports, key), written)
@@ -250,14 +280,33 @@ class SupervisorActor(Process):
                 self._renew_all(call, renew)
             case ListProfiles():
                 self.perform(lambda: self._listed(call), call.answer)
+            case ListRuns() as asked:
+                self.perform(lambda: self._runs(call, asked), call.answer)
 
     async def _listed(self, call: HostCall) -> Listed | Refused:
         try:
             owned = await self.ports.journal.profiles(call.caller.tenant)
         except BrokerAway:
             return Refused(error=problem(Code.BROKER_UNAVAILABLE, "The broker does not answer: ask again."))
-        mine = sorted(key.profile for key, own in owned if own.principal == call.caller.principal)
-        return Listed(profiles=tuple(mine))
+        there = [(key, own) for key, own in owned if own.state != "deleted"]
+        mine = [(key.profile, own.state) for key, own in there if own.principal == call.caller.principal]
+        return Listed(
+            profiles=tuple(sorted(profile for profile, _ in mine)),
+            active=tuple(sorted(profile for profile, state in mine if state == "active")),
+        )
+
+    async def _runs(self, call: HostCall, asked: ListRuns) -> RunsListed | Refused:
+        try:
+            readings = await self.ports.runs.of_tenant(call.caller.tenant)
+        except BrokerAway:
+            return Refused(error=problem(Code.BROKER_UNAVAILABLE, "The broker does not answer: ask again."))
+        mine = [
+            RunTold(run=reading.run, revision=reading.revision, record=_brief(reading.record))
+            for reading in readings
+            if reading.record is not None and reading.record.principal == call.caller.principal
+            if not (asked.open_only and reading.record.status.ended)
+        ]
+        return RunsListed(runs=tuple(mine[: asked.limit]), more=len(mine) > asked.limit)
 
     def _renew_all(self, call: HostCall, renew: RenewAll) -> None:
         refs = [
@@ -317,6 +366,12 @@ class SupervisorActor(Process):
         for child in self._children.values():
             if child.ref is not None:
                 self._tell(child.ref, Stop())
+
+
+def _brief(record: RunRecord) -> RunRecord:
+    """For a list: the open questions, not the answered ones nor the grants."""
+    pending = tuple(one for one in record.approvals if one.state is ApprovalState.PENDING)
+    return msgspec.structs.replace(record, approvals=pending, grants=())
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
+from lessor import points
 from lessor.errors import Code, Effect, Problem, problem
 from lessor.messages.ids import Caller
 from lessor.messages.reply import (
@@ -151,7 +152,9 @@ class Talk:
 
     async def act(self, hold: Hold, request: Act, timeout_s: float) -> Result:
         """Sent once. Without a clear answer the journal is asked; where it cannot tell, UNKNOWN (contract 13)."""
+        points.reach("act.before")
         heard = await self._ask(hold, request, timeout_s)
+        points.reach("act.after")
         match after_act(heard):
             case Conclusion.ANSWER:
                 return self._concluded(hold, heard)
@@ -176,9 +179,9 @@ class Talk:
             if isinstance(told, OutcomeTold):
                 return self._told(hold, request, told)
             if isinstance(told, Refused) and not told.error.retryable:
-                if told.error.code is Code.SEQUENCE_MISMATCH:
-                    break
-                return Result(told.error, None, close=hold)
+                # It refuses the question; of the act it says nothing, whatever its own effect.
+                why = told.error.message
+                break
             await self.clock_wait(0.1, until_ms)
         return self._retired(hold, request, why)
 

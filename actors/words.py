@@ -6,6 +6,7 @@ from typing import Any
 
 import pykka
 
+from lessor.errors import Problem
 from lessor.limits import Limits
 from lessor.messages.ids import ProfileKey
 from lessor.messages.reply import RenewalException
@@ -40,6 +41,33 @@ class Beat:
 @dataclass(frozen=True, slots=True)
 class Sweep:
     """Look whether the run that holds the lease still needs the page."""
+
+
+@dataclass(frozen=True, slots=True)
+class WantBrowser:
+    """Told to the parent: this owner would start a browser; answered with `MayStart`."""
+
+    key: ProfileKey
+    ref: "pykka.ActorRef[Any]"
+    instance: str
+
+
+@dataclass(frozen=True, slots=True)
+class MayStart:
+    """The parent's answer: `refused` says why not."""
+
+    instance: str
+    refused: Problem | None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Told to the parent when it changes: whether the profile has a browser (None: one starts), and who waits."""
+
+    key: ProfileKey
+    live: bool | None
+    run: str | None
+    waiting: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

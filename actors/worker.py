@@ -8,7 +8,7 @@ import pykka
 
 from lessor.actors.bridge import Io, Timer
 from lessor.actors.process import ChildFailed, Process, Stop
-from lessor.actors.run import LeaseGone, RunActor
+from lessor.actors.run import LeaseGone, RunActor, RunOver
 from lessor.actors.talk import Talk
 from lessor.limits import Limits, ms
 from lessor.messages.reply import RenewedAll
@@ -18,7 +18,7 @@ from lessor.trust import Heard
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Start a run actor; `started` gets its ref, on this actor's thread."""
+    """Start a run actor; `started` gets its ref, in a turn of this actor."""
 
     run: str
     attempt: int
@@ -80,6 +80,9 @@ class WorkerSupervisor(Process):
                 self._tell(ref, Stop())
             case _Holding():
                 self._holding(message)
+            case RunOver():
+                for ref in self._children:
+                    self._tell(ref, message)
             case _TickDue():
                 self._tick()
             case ChildFailed(ref=ref):

@@ -61,16 +61,16 @@ async def acting(lease: Lease, url: str, directory: Path, times: int) -> Acting:
     await lease.navigate(url)
     async with direct_page(directory, url) as session:
         clock = BootClock()
-        mine = _button(await lease.observe())
+        mine = button_of(await lease.observe())
         seen = await session.observe("main", clock.now_ms() + MINUTE_MS)
         assert isinstance(seen, Observation)
-        theirs, revision = itertools.repeat(_button(seen)), seen.revision
+        theirs, revision = itertools.repeat(button_of(seen)), seen.revision
 
         async def through() -> None:
             nonlocal mine
             done = await lease.act(lessor.Click(ref=mine))
             assert done.page is not None
-            mine = _button(done.page)
+            mine = button_of(done.page)
 
         aimed: Target | None = None
 
@@ -84,7 +84,7 @@ async def acting(lease: Lease, url: str, directory: Path, times: int) -> Acting:
             sent = await session.dispatch("main", action, aimed, until_ms)
             assert isinstance(sent, Sent), sent
             assert sent.page is not None
-            revision, theirs = sent.page.revision, itertools.repeat(_button(sent.page))
+            revision, theirs = sent.page.revision, itertools.repeat(button_of(sent.page))
 
         act, act_direct = await paired(through, lambda: click(dry_run=True), times)
         _, bare = await paired(through, lambda: click(dry_run=False), times)
@@ -99,5 +99,5 @@ async def acting(lease: Lease, url: str, directory: Path, times: int) -> Acting:
     return Acting(act, act_direct, bare, seen_through, seen_direct)
 
 
-def _button(page: Observation) -> str:
+def button_of(page: Observation) -> str:
     return next(element.ref for element in page.elements if element.role == "button")

@@ -15,7 +15,6 @@ from lessor.browser.arguments import chromium_arguments
 from lessor.browser.find import find_chromium
 from lessor.client import Client, Lease, Run
 
-
 REST_S = 0.7
 """Between two sessions: the last browser ends, and the next one gets warm, in nobody's time."""
 

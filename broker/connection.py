@@ -34,9 +34,6 @@ T = TypeVar("T")
 Deliver = Callable[[Msg], Awaitable[None]]
 log: Final[structlog.stdlib.BoundLogger] = structlog.get_logger("lessor.broker")
 
-REFUSALS_MAX: Final = 3
-"""So often the broker may refuse what it had accepted before the client gives up."""
-
 _UNWELCOME: Final = "authorization violation"
 _REFUSED: Final = re.compile(r'permissions violation for (publish|subscription) to "([^"]+)"')
 """The client hands the server's words on in lower case."""
@@ -99,7 +96,7 @@ class Connection:
         self._forbidden: dict[str, set[asyncio.Future[None]]] = {}
         self._complained: set[type[Exception]] = set()
         self._deaf = False
-        self._refusals = 0
+        self._unwelcome = False
 
     def __repr__(self) -> str:
         state = "closed" if self.client.is_closed else "connected" if self.connected else "away"
@@ -113,7 +110,7 @@ class Connection:
         self, subject: str, payload: bytes, timeout_s: float, headers: dict[str, str] | None = None
     ) -> Msg | Silence:
         """Ask once. TIMEOUT: it was sent, and may still be executed; DISCONNECTED: it was not sent."""
-        if self._deaf or self._refusals:
+        if self._deaf or self._unwelcome:
             return Silence.FORBIDDEN
         refused = asyncio.get_running_loop().create_future()
         told_as = subject.lower()
@@ -178,7 +175,7 @@ class Connection:
     async def on_error(self, error: Exception) -> None:
         """The client's error callback: names types and subjects, never payloads."""
         if _UNWELCOME in str(error).lower():
-            self._unwelcome()
+            self._leave()
             return
         told = _REFUSED.search(str(error).lower())
         if told is None:
@@ -193,13 +190,13 @@ class Connection:
             for waiting in self._forbidden.values():
                 self._tell(waiting)
 
-    def _unwelcome(self) -> None:
-        """The credentials were withdrawn: what waits is told, and soon nobody knocks any more."""
-        self._refusals += 1
-        for waiting in self._forbidden.values():
-            self._tell(waiting)
-        if self._refusals == REFUSALS_MAX:
+    def _leave(self) -> None:
+        """What the broker had accepted and refuses now was withdrawn: what waits is told, nobody knocks again."""
+        if not self._unwelcome:
+            self._unwelcome = True
             log.error("the broker has withdrawn these credentials", name=self.settings.name)
+            for waiting in self._forbidden.values():
+                self._tell(waiting)
             self._start(self.client.close())
 
     def _tell(self, waiting: set[asyncio.Future[None]]) -> None:
@@ -215,7 +212,6 @@ class Connection:
 
     async def on_reconnected(self) -> None:
         self._complained.clear()
-        self._refusals = 0
         log.info("broker is back", name=self.settings.name)
 
     async def on_closed(self) -> None:

@@ -58,10 +58,6 @@ def read(path: Path) -> Credentials | Problem:
     seed = _SEED.search(text)
     if seed is None:
         return _useless(path, "it holds no user's seed")
-    try:
-        public_key(seed[1])
-    except nkeys.NkeysError:
-        return _useless(path, "its seed is damaged")
     said = dict(_SAID.findall(text))
     return Credentials(seed[1], path if _JWT in text else None, said.get("tenant"), said.get("principal"))
 

@@ -62,12 +62,19 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     jetstream: JetStream
     log_file: str
     pid_file: str = ""
+    http_base_path: str = ""
+    """A secret: monitoring asks nobody who he is, and tells whoever finds it who listens to what."""
     logfile_size_limit: int = LOG_BYTES_MAX
     logfile_max_num: int = 2
     max_payload: int = PAYLOAD_BYTES_MAX
     ping_interval: str = "2s"
     ping_max: int = 2
     """A host that hangs leaves the queue group within six seconds instead of six minutes (facts: half-open peers)."""
+
+    @property
+    def monitoring(self) -> str:
+        """Where its HTTP answers: `host:port` and the base path."""
+        return f"{self.http}{self.http_base_path}"
 
     def addresses(self) -> tuple[tuple[str, int], ...]:
         return _address(self.listen), _address(self.http)
@@ -198,8 +205,14 @@ class DataDirectory:
         host, owner = self._own(self.host_credentials, None), self._own(self.credentials_of(DEFAULT), DEFAULT)
         users = kept.authorization.having(host_user(host.public_key))
         users = users.having(user_of(DEFAULT, owner.public_key, operates=True))
+        base = kept.http_base_path or f"/{secrets.token_urlsafe(24)}"
         return msgspec.structs.replace(
-            kept, authorization=users, jetstream=JetStream(store_dir=store), log_file=log, pid_file=pid
+            kept,
+            http_base_path=base,
+            authorization=users,
+            jetstream=JetStream(store_dir=store),
+            log_file=log,
+            pid_file=pid,
         )
 
     def _own(self, path: Path, caller: Caller | None) -> Credentials:

@@ -1,6 +1,5 @@
 """The embedded broker: nats-server on loopback, one per data directory, gone when its program is gone."""
 
-import http.client
 import importlib.metadata
 import os
 import shutil
@@ -18,6 +17,7 @@ from typing import Final
 import msgspec
 
 from lessor.broker.data_directory import Config, DataDirectory, taken_port
+from lessor.broker.monitoring import ask
 from lessor.broker.subjects import named
 from lessor.errors import Code, Problem, problem
 from lessor.messages.ids import Caller
@@ -39,7 +39,7 @@ died before is seen by its pid. An interpreter of its own, 10 ms: Python in a fo
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a broker is reached on this machine, and with what a host enters it. `monitoring` is `host:port`."""
+    """Where a broker is reached on this machine, and with what a host enters it. `monitoring` is `host:port/base`."""
 
     url: str
     monitoring: str
@@ -47,7 +47,7 @@ class Endpoint:
 
     @classmethod
     def of(cls, directory: DataDirectory, config: Config) -> "Endpoint":
-        return cls(f"nats://{config.listen}", config.http, directory.host_credentials)
+        return cls(f"nats://{config.listen}", config.monitoring, directory.host_credentials)
 
     def __repr__(self) -> str:
         return f"Endpoint({self.url})"
@@ -189,7 +189,7 @@ class Embedded:
             time.sleep(_POLL_S)
         else:
             return self._explain(f"nats-server was not ready within {READY_S_MAX:.0f} s")
-        if syncs_always(config.http) is not True:
+        if syncs_always(config.monitoring) is not True:
             return self._explain("nats-server does not say that it syncs every write")
         return None
 
@@ -233,15 +233,5 @@ class _JetStreamInfo(msgspec.Struct):
 
 def syncs_always(monitoring: str) -> bool | None:
     """Whether the server syncs every write, as its monitoring says; None: not readable. Blocks, 1 s."""
-    host, _, port = monitoring.rpartition(":")
-    peer = http.client.HTTPConnection(host, int(port), timeout=1)
-    try:
-        peer.request("GET", "/jsz?config=true")
-        answer = peer.getresponse()
-        if answer.status != 200:
-            return None
-        return msgspec.json.decode(answer.read(1_000_000), type=_JetStreamInfo).config.sync_always
-    except (OSError, http.client.HTTPException, msgspec.DecodeError):
-        return None
-    finally:
-        peer.close()
+    told = ask(monitoring, "/jsz?config=true", _JetStreamInfo)
+    return None if told is None else told.config.sync_always

@@ -16,13 +16,13 @@ from nats.aio.subscription import Subscription
 from lessor.broker import subjects
 from lessor.broker.connection import Connection
 from lessor.broker.service import Registration
-from lessor.broker.slot import Room, Slot, bounded
+from lessor.broker.slot import Pace, Room, Slot, bounded
 from lessor.broker.subjects import Asked, ToHost, ToList, ToProfile, ToRun
 from lessor.errors import Code, Problem, problem
 from lessor.messages import wire
 from lessor.messages.ids import ProfileKey
 from lessor.messages.reply import Refused, Reply
-from lessor.messages.request import RUN_VERBS, VERBS, ListProfiles, PageRequest, RenewAll, Request
+from lessor.messages.request import LIST_VERBS, RUN_VERBS, VERBS, Act, PageRequest, RenewAll, Request
 from lessor.ports import Answer, Call, Clock, HostCall, RunCall
 
 HOPS_MAX: Final = 3
@@ -43,6 +43,8 @@ class Limits:
     inflight_max: int = 1024
     per_profile_max: int = 64
     """Per profile or run and caller, so that nobody can crowd the holder out."""
+    tenant_acts_per_s: float = 500.0
+    """Acts of one tenant; so many may come at once."""
     per_caller_max: int = 512
     """Of one tenant's principal, so that it cannot take the host's whole room under many names."""
     grace_s: float = 5.0
@@ -72,6 +74,7 @@ class Gateway:
         self._to_runs = to_runs
         self._to_host = to_host
         self._grace_s = limits.grace_s
+        self._pace = Pace(limits.tenant_acts_per_s)
         self._room = Room(limits.inflight_max, limits.per_profile_max, limits.per_caller_max)
         self._loop = asyncio.get_running_loop()
         served = subjects.ANY_HOST | {"renew": subjects.renewals_of(host)}
@@ -165,6 +168,10 @@ class Gateway:
             assert isinstance(request, Problem)
             self._refuse(message, asked, request)
             return
+        if isinstance(request, Act) and not self._pace.take(asked.caller.tenant, self._loop.time()):
+            told = problem(Code.OVERLOADED, "The tenant acts too often: send fewer acts a second.", retry_after_s=1.0)
+            self._refuse(message, asked, told)
+            return
         key = _key(asked)
         if not self._room.take(asked.caller, key):
             told = problem(Code.OVERLOADED, "Too many requests are in hand: ask again later.", retry_after_s=0.5)
@@ -196,8 +203,11 @@ class Gateway:
             case ToRun(caller, key, verb):
                 assert isinstance(request, RUN_VERBS[verb])
                 self._to_runs(RunCall(caller, key, request, now, answer))
-            case ToHost(caller) | ToList(caller):
-                assert isinstance(request, RenewAll | ListProfiles)
+            case ToHost(caller):
+                assert isinstance(request, RenewAll)
+                self._to_host(HostCall(caller, request, now, answer))
+            case ToList(caller, verb):
+                assert isinstance(request, LIST_VERBS[verb])
                 self._to_host(HostCall(caller, request, now, answer))
 
     def _slot(self, message: Msg, asked: Asked, key: Hashable, request: object) -> Slot:
@@ -248,8 +258,8 @@ def _decode(asked: Asked | None, body: bytes) -> Request[Reply] | Problem:
             return wire.decode_request(body, RUN_VERBS[verb])
         case ToHost():
             return wire.decode_request(body, RenewAll)
-        case ToList():
-            return wire.decode_request(body, ListProfiles)
+        case ToList(verb=verb):
+            return wire.decode_request(body, LIST_VERBS[verb])
         case ToProfile() | ToRun():
             known = ", ".join(VERBS if isinstance(asked, ToProfile) else RUN_VERBS)
             return problem(Code.INVALID_REQUEST, f"The last word of the subject must be one of {known}.")
@@ -263,8 +273,8 @@ def _endpoint(asked: Asked) -> str:
             return "run"
         case ToHost():
             return "renew"
-        case ToList():
-            return "list"
+        case ToList(verb=verb):
+            return verb
 
 
 def _key(asked: Asked) -> Hashable:

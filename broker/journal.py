@@ -111,6 +111,10 @@ class StreamJournal:
     async def profiles(self, tenant: str) -> tuple[tuple[ProfileKey, Own], ...]:
         return await self._owns(self._shard.owns_of(tenant))
 
+    async def everyones(self) -> tuple[tuple[ProfileKey, Own], ...]:
+        """The profiles of all tenants: for tools of whoever runs the hosts."""
+        return await self._owns(self._shard.owns)
+
     async def _owns(self, subjects: str) -> tuple[tuple[ProfileKey, Own], ...]:
         """`own` is rolled up, so a scan finds one message each; one written meanwhile may be seen twice."""
         latest = {self._shard.profile_of(stored.subject): stored for stored in await self._stream.scan(subjects)}

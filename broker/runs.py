@@ -1,6 +1,7 @@
 """Run records: one subject each, changed only by compare-and-set (contract 16, 17)."""
 
 import asyncio
+import contextlib
 import itertools
 import secrets
 from typing import Final
@@ -42,6 +43,18 @@ class StreamRuns:
         except msgspec.ValidationError:
             return problem(Code.UNSUPPORTED, f"The record of run {key} is of a newer lessor: upgrade this one.")
         return RunReading(run=key.run, revision=found.sequence, record=record, read_ms=read_ms)
+
+    async def of_tenant(self, tenant: str) -> tuple[RunReading, ...]:
+        """What the stream's replicas say; a record of a newer lessor is left out. Raises BrokerAway."""
+        read_ms = self._clock.now_ms()
+        latest = {stored.subject: stored for stored in await self._stream.scan(self._shard.runs_of(tenant))}
+        found: list[RunReading] = []
+        for stored in latest.values():
+            with contextlib.suppress(msgspec.ValidationError):
+                record = wire.decode(stored.data, RunRecord)
+                run = stored.subject.rpartition(".")[2]
+                found.append(RunReading(run=run, revision=stored.sequence, record=record, read_ms=read_ms))
+        return tuple(sorted(found, key=lambda reading: -reading.revision))
 
     async def write(self, key: RunKey, record: RunRecord, revision: int) -> int | Problem | None:
         """Unclear answers are repeated for 5 s; then a Problem with effect `unknown`: it may still land."""

@@ -49,7 +49,7 @@ class _Ping(msgspec.Struct):
 
 
 async def check_server(connection: Connection, monitoring: str | None = None) -> ServerReport | Problem:
-    """Version, JetStream and `sync_interval: always`. `monitoring`: `host:port` of its HTTP, if known."""
+    """Version, JetStream and `sync_interval: always`. `monitoring`: where its HTTP answers, if known."""
     version = connection.client.connected_server_version
     if (version.major, version.minor) < VERSION_MIN:
         return problem(

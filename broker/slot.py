@@ -57,6 +57,25 @@ class Room:
         return True
 
 
+class Pace:
+    """So many a second per tenant, and so many at once. Lives on the loop."""
+
+    def __init__(self, per_s: float) -> None:
+        self._per_s = per_s
+        self._full_at: dict[str, float] = {}
+        """When each tenant's bucket will be full again; those that are full are forgotten."""
+
+    def take(self, tenant: str, now_s: float) -> bool:
+        empty_s = max(1.0, self._per_s) / self._per_s
+        full_at = max(now_s, self._full_at.get(tenant, now_s)) + 1 / self._per_s
+        if full_at > now_s + empty_s + 1e-9:
+            return False
+        if len(self._full_at) > 1000:
+            self._full_at = {other: at for other, at in self._full_at.items() if at > now_s}
+        self._full_at[tenant] = full_at
+        return True
+
+
 class Slot:
     """One caller's answer, from any thread: the first call counts, passing on included.
 
@@ -90,6 +109,9 @@ class Slot:
         headers: dict[str, str] | None,
         error: str | None,
     ) -> None:
+        if asyncio._get_running_loop() is self._loop:  # noqa: SLF001 -- the public form raises where there is none
+            send(subject, payload, reply, headers, error)
+            return
         try:
             self._loop.call_soon_threadsafe(send, subject, payload, reply, headers, error)
         except RuntimeError:

@@ -47,7 +47,10 @@ class ToHost:
 
 @dataclass(frozen=True, slots=True)
 class ToList:
+    """`verb` says of what: `list` of profiles, or `runs`."""
+
     caller: Caller
+    verb: str = "list"
 
 
 Asked = ToProfile | ToRun | ToHost | ToList
@@ -56,6 +59,7 @@ ANY_HOST: Final = {
     "profile": f"{_ROOT}.*.*.p.*.*",
     "run": f"{_ROOT}.*.*.r.*.*",
     "list": f"{_ROOT}.*.*.list",
+    "runs": f"{_ROOT}.*.*.runs",
 }
 """What every host serves in the queue group, by endpoint name."""
 
@@ -82,6 +86,10 @@ def renew(caller: Caller, host: str) -> str:
 
 def listing(caller: Caller) -> str:
     return f"{_ROOT}.{caller.tenant}.{caller.principal}.list"
+
+
+def runs(caller: Caller) -> str:
+    return f"{_ROOT}.{caller.tenant}.{caller.principal}.runs"
 
 
 def renewals_of(host: str) -> str:
@@ -117,8 +125,8 @@ def parse(subject: str) -> Asked | None:
             return ToRun(Caller(tenant, principal), RunKey(tenant, name), verb)
         case ["lessor", "v1", tenant, principal, "h", host, "renew"] if _names(tenant, principal, host):
             return ToHost(Caller(tenant, principal), host)
-        case ["lessor", "v1", tenant, principal, "list"] if _names(tenant, principal):
-            return ToList(Caller(tenant, principal))
+        case ["lessor", "v1", tenant, principal, "list" | "runs" as verb] if _names(tenant, principal):
+            return ToList(Caller(tenant, principal), verb)
         case _:
             return None
 
@@ -193,6 +201,9 @@ class Shard:
     def run(self, key: RunKey) -> str:
         return f"lessor.{self.number}.run.{key.tenant}.{key.run}"
 
+    def runs_of(self, tenant: str) -> str:
+        return f"lessor.{self.number}.run.{tenant}.*"
+
     def host(self, host: str) -> str:
         return f"lessor.{self.number}.host.{host}"
 
@@ -224,3 +235,6 @@ class Addresses:
 
     def listing(self) -> str:
         return listing(self.caller)
+
+    def runs(self) -> str:
+        return runs(self.caller)

@@ -40,14 +40,19 @@ class Authorization(msgspec.Struct, frozen=True, kw_only=True):
 
     users: tuple[User, ...] = ()
 
-    def of(self, caller: Caller | None) -> User | None:
+    def of(self, caller: Caller) -> User | None:
         return next((user for user in self.users if user.caller == caller), None)
 
     def having(self, user: User) -> "Authorization":
-        """With this user in place of the caller's earlier one."""
-        return Authorization(users=(*self.without(user.caller).users, user))
+        """With this user in place of the earlier one of the same caller, or of the host."""
+        places = [
+            (one.permissions is None, one.caller) == (user.permissions is None, user.caller) for one in self.users
+        ]
+        if not any(places):
+            return Authorization(users=(*self.users, user))
+        return Authorization(users=tuple(user if same else one for one, same in zip(self.users, places, strict=True)))
 
-    def without(self, caller: Caller | None) -> "Authorization":
+    def without(self, caller: Caller) -> "Authorization":
         return Authorization(users=tuple(user for user in self.users if user.caller != caller))
 
 

@@ -106,7 +106,7 @@ globalThis.lessor.act ??= (() => {
     const way = isNamed ? obstacle(target, action) : action.typed && isSecret(target) ? "secret" : null;
     const described = way === "removed" ? { role: "", name: "", fingerprint: "" } : new Reading().describe(target);
     const { view } = way === null ? read() : { view: { digest: "" } };
-    return [JSON.stringify({ obstacle: way, ...described, state: undefined, digest: view.digest }), document];
+    return [JSON.stringify({ obstacle: way, ...described, state: undefined, digest: view.digest, url: location.href }), document];
   }
 
   // A press meant for one element that meets another is swallowed before the page hears of it: this listener

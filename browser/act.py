@@ -55,6 +55,7 @@ class _Aimed(msgspec.Struct):
     name: str
     fingerprint: str
     digest: str
+    url: str
 
 
 class _Begun(msgspec.Struct):
@@ -129,7 +130,7 @@ def _judge(found: Reading, revision: str, expected: str | None, match: Match, pl
     if expected not in (None, aimed.fingerprint) or (match == "page" and is_changed):
         return CHANGED
     described = f"{aimed.role} {aimed.name!r}" if aimed.name else aimed.role
-    return Target(described, aimed.fingerprint, is_changed, Aim(place, aimed.fingerprint))
+    return Target(described, aimed.fingerprint, is_changed, Aim(place, aimed.fingerprint), aimed.url)
 
 
 async def dispatch(tab: Tab, action: AnyAction, target: Target, deadline_ms: int) -> Sent | NotSent | Away:

@@ -49,7 +49,14 @@ async def start(scratch: Path) -> Driver | None:
     killed host's driver leaves them behind."""
     with _temporary(scratch):
         starting = asyncio.ensure_future(async_playwright().start())
-        await asyncio.wait({starting}, timeout=START_S_MAX)
+        try:
+            await asyncio.wait({starting}, timeout=START_S_MAX)
+        except asyncio.CancelledError:
+            # Cancelled in its beginnings Playwright waits for ever; once it is there it can be ended.
+            await asyncio.wait({starting}, timeout=START_S_MAX)
+            if starting.done() and starting.exception() is None:
+                await starting.result().stop()
+            raise
     if not starting.done():
         starting.cancel()
         return None

@@ -10,11 +10,12 @@ from pathlib import Path
 from playwright.async_api import Page, StorageState
 
 from lessor.browser import driver, envelope, state
+from lessor.browser.arguments import chromium_arguments
 from lessor.browser.cdp import Cdp, target_of
 from lessor.browser.connection import Connection, connect
 from lessor.browser.door import Failed
 from lessor.browser.driver import Driver
-from lessor.browser.envelope import FileOf
+from lessor.browser.envelope import FileOf, Whose
 from lessor.browser.find import find_chromium
 from lessor.browser.keeper import client
 from lessor.browser.keeper.client import Admitted, Gone, Keeper, KeeperFailed, KeeperSpec
@@ -27,7 +28,7 @@ from lessor.browser.secretstore import Secrets
 from lessor.browser.session import LiveSession, whose
 from lessor.browser.tabs import MAIN, recorded
 from lessor.errors import Code, Problem, problem
-from lessor.ports import Away, BrowserSpec, FileSpec
+from lessor.ports import Away, Binding, BrowserSpec, FileSpec, SealedState
 
 START_MS_MAX = 10_000
 WARM_MARGIN_S = 15.0
@@ -48,6 +49,8 @@ class Settings:
     sandbox: bool = os.geteuid() != 0
     warm_max: int = 1
     warm_s: float = 60.0
+    headed: bool = False
+    """Show a window, for a person who logs in."""
 
 
 class Engine:
@@ -128,6 +131,11 @@ class Engine:
         )
         return await asyncio.to_thread(envelope.open_, sealed, whose, self._keyring)
 
+    async def reseal(self, sealed: bytes, was: Binding, becomes: Binding) -> SealedState | Problem:
+        """Open and encrypt anew, away from the event loop."""
+        opened = await asyncio.to_thread(envelope.open_, sealed, _whose(was), self._keyring)
+        return opened if isinstance(opened, Problem) else await state.seal(opened, _whose(becomes), self._keyring)
+
     async def confirm_gone(self, instance: str) -> int | None:
         """Boot ms since when that browser is known not to run; 0: since before this boot. None: it may, or this host
         knows nothing of it."""
@@ -189,7 +197,8 @@ class Engine:
             return problem(Code.SETUP_FAILED, "There is no Chromium here: install chromium or chromium-headless-shell.")
 
     async def _launch(self, directory: Path, epoch: int, until_ms: int) -> Keeper:
-        chromium = self._settings.chromium or await asyncio.to_thread(find_chromium)
+        headed = self._settings.headed
+        chromium = self._settings.chromium or await asyncio.to_thread(find_chromium, headed=headed)
         if chromium is None:
             raise FileNotFoundError("chromium")
         assert self._secret is not None
@@ -199,6 +208,7 @@ class Engine:
             epoch=epoch,
             until_ms=until_ms,
             secret=self._secret,
+            arguments=chromium_arguments(headless=not headed),
             sandbox=self._settings.sandbox,
         )
         return await client.launch(spec)
@@ -305,3 +315,14 @@ async def _page_of(connection: Connection, target: str | None, deadline_ms: int)
         if isinstance(found, str) and target in (None, found):
             return page
     return None
+
+
+def _whose(bound: Binding) -> Whose:
+    return Whose(
+        tenant=bound.key.tenant,
+        profile=bound.key.profile,
+        principal=bound.principal,
+        provider=bound.provider,
+        origins=tuple(sorted(bound.origins)),
+        generation=bound.generation,
+    )

@@ -9,20 +9,24 @@ from pathlib import Path
 
 NAMES = ("chromium-headless-shell", "chromium", "google-chrome", "google-chrome-stable")
 DOWNLOADED = ("headless_shell", "chrome-headless-shell", "chrome")
+HEADLESS_ONLY = ("chromium-headless-shell",)
+HEADED = ("chrome",)
 ELF = b"\x7fELF"
 SCRIPT_BYTES_MAX = 64 << 10
 
 
-def find_chromium() -> Path | None:
+def find_chromium(*, headed: bool = False) -> Path | None:
     """The first of the usual names on the PATH, else Playwright's own download, else None. The path is that
     of the real binary: a start script that does not exec would stand between it and its keeper's death
-    signal."""
+    signal. `headed`: one that can show a window."""
     for name in NAMES:
+        if headed and name in HEADLESS_ONLY:
+            continue
         found = shutil.which(name)
         binary = None if found is None else resolve(Path(found))
         if binary is not None:
             return binary
-    return _find_downloaded()
+    return _find_downloaded(HEADED if headed else DOWNLOADED)
 
 
 def resolve(path: Path) -> Path | None:
@@ -52,9 +56,9 @@ def _named_by(script: str, path: Path) -> Path | None:
     return beside if beside != path and _is_elf(beside) else None
 
 
-def _find_downloaded() -> Path | None:
+def _find_downloaded(names: tuple[str, ...]) -> Path | None:
     place = os.environ.get("PLAYWRIGHT_BROWSERS_PATH") or Path.home() / ".cache" / "ms-playwright"
-    for name in DOWNLOADED:
+    for name in names:
         for path in sorted(Path(place).glob(f"chromium*/**/{name}"), reverse=True):
             if _is_elf(path):
                 return path

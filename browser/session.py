@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from playwright.async_api import Dialog, Page
 
-from lessor.browser import act, state
+from lessor.browser import act, health, state
 from lessor.browser.asks import LEAVING
 from lessor.browser.connection import Connection
 from lessor.browser.door import Failed, first
@@ -24,6 +24,7 @@ from lessor.browser.tab import Tab, hear
 from lessor.browser.tabs import CLOSE_TAB_MS_MAX, MAIN, Tabs, recorded
 from lessor.errors import Code, OpenDialog, Problem, dialog_open, problem
 from lessor.messages.action import AnyAction, Artifact, Match, Observation, PageView, TabView, Type, Upload
+from lessor.messages.health import HealthCheck
 from lessor.ports import Away, BrowserSpec, FileFound, NotSent, Paused, SealedState, Sent, Target
 
 T = TypeVar("T")
@@ -207,21 +208,32 @@ class LiveSession:
         return self._connection.door.away or NO_DIALOG
 
     async def seal(self, generation: int, deadline_ms: int) -> SealedState | Problem | Away:
-        """Export and encrypt. A wedged tab would hang the export, so it is closed; its storage is read on an empty
-        page."""
-        self._tabs.is_shelving = True
-        await self._files.settle()
-        try:
-            await asyncio.gather(*(self._close_wedged(tab) for tab in self._tabs.by_name.values()))
-            unvisited = tuple(sorted(self._connection.guard.origins.allowed)) if self.is_adopted else ()
-            exported = await state.export(self._connection.context, self._connection.door, unvisited, deadline_ms)
-        finally:
-            self._tabs.is_shelving = False
+        """Export and encrypt."""
+        exported = await self.export(deadline_ms)
         return (
             await state.seal(exported, self.whose(generation), self._keyring)
             if isinstance(exported, bytes)
             else exported
         )
+
+    async def export(self, deadline_ms: int) -> bytes | Problem | Away:
+        """The state in the clear. A wedged tab would hang it, so it is closed; its storage is read on an empty page."""
+        self._tabs.is_shelving = True
+        await self._files.settle()
+        try:
+            await asyncio.gather(*(self._close_wedged(tab) for tab in self._tabs.by_name.values()))
+            unvisited = tuple(sorted(self._connection.guard.origins.allowed)) if self.is_adopted else ()
+            return await state.export(self._connection.context, self._connection.door, unvisited, deadline_ms)
+        finally:
+            self._tabs.is_shelving = False
+
+    async def check(self, wanted: HealthCheck, deadline_ms: int) -> Problem | Away | None:
+        """See `health.check`."""
+        self._tabs.is_shelving = True
+        try:
+            return await health.check(self._connection.context, self._connection.door, wanted, deadline_ms)
+        finally:
+            self._tabs.is_shelving = False
 
     async def extend(self, until_ms: int) -> int | None:
         """The keeper's acknowledged deadline; None when it refused or is gone."""

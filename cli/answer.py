@@ -17,6 +17,7 @@ from lessor.errors import Problem
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 PIPE_COLUMNS = 200
 """How wide tables are where no terminal says so."""
@@ -83,14 +84,18 @@ def console(terminal: bool) -> "Console":
 
 def table(out: "Console", head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Columns of plain text: nothing is cut, long values fold."""
+    out.print(drawn(head, rows))
+
+
+def drawn(head: Sequence[str], rows: Iterable[Sequence[str]]) -> "Table":
     from rich.table import Table
 
-    drawn = Table(*head, box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in drawn.columns:
+    columns = Table(*head, box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns.columns:
         column.overflow = "fold"
     for row in rows:
-        drawn.add_row(*map(plain, row))
-    out.print(drawn)
+        columns.add_row(*map(plain, row))
+    return columns
 
 
 def fields(out: "Console", pairs: Iterable[tuple[str, object]]) -> None:

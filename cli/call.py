@@ -5,10 +5,10 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
@@ -83,22 +83,38 @@ def call(
     answer: Answer,
     waiting: str,
     late: Problem | None = None,
+    unwind_s: float = UNWIND_S_MAX,
 ) -> T:
-    """Connect, work, disconnect. A problem ends the program with its exit code; so does the deadline, with `late`."""
-    log_to_stderr("warning")
-    deadline, progress = Deadline(timeout_s), Progress(waiting)
+    """Connect, work, disconnect. A problem ends the program with its exit code; so does the deadline, with `late`.
 
-    async def connected() -> T:
+    Work that is cut off has `unwind_s` to put away what it has opened.
+    """
+
+    async def connected(deadline: Deadline, progress: Progress) -> T:
         async with where.client() as client:
             return await work(Call(client, deadline, progress))
 
+    return bounded(connected, timeout_s, answer, waiting, late, unwind_s)
+
+
+def bounded(
+    work: Callable[[Deadline, Progress], Coroutine[Any, Any, T]],
+    timeout_s: float,
+    answer: Answer,
+    waiting: str,
+    late: Problem | None = None,
+    unwind_s: float = UNWIND_S_MAX,
+) -> T:
+    """Run a piece of work to its end, its problem, or its deadline."""
+    log_to_stderr("warning")
+    deadline, progress = Deadline(timeout_s), Progress(waiting)
     if late is None:
         late = problem(
             Code.BROKER_UNAVAILABLE,
             f"There was no answer within {timeout_s:g} s: ask again, or allow more with --timeout.",
         )
     try:
-        return asyncio.run(_within(connected(), deadline, progress, answer, late))
+        return asyncio.run(_within(work(deadline, progress), deadline, progress, answer, late, unwind_s))
     except LessorError as error:
         progress.end()
         answer.refuse(error.problem)
@@ -110,16 +126,23 @@ def call(
         progress.end()
 
 
-async def _within(work: Awaitable[T], deadline: Deadline, progress: Progress, answer: Answer, late: Problem) -> T:
+async def _within(
+    work: Awaitable[T], deadline: Deadline, progress: Progress, answer: Answer, late: Problem, unwind_s: float
+) -> T:
     task = asyncio.ensure_future(work)
     timer = asyncio.get_running_loop().call_later(AFTER_S, progress.show)
     try:
         await asyncio.wait({task}, timeout=deadline.left_s())
+    except asyncio.CancelledError:
+        # Interrupted: it puts its things away while the connections it needs for that still work.
+        task.cancel()
+        await asyncio.wait({task}, timeout=unwind_s)
+        raise
     finally:
         timer.cancel()
         task.cancel()
     if not task.done():
-        await asyncio.wait({task}, timeout=UNWIND_S_MAX)
+        await asyncio.wait({task}, timeout=unwind_s)
     if not task.done():
         progress.end()
         with contextlib.suppress(typer.Exit):

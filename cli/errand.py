@@ -20,10 +20,21 @@ from lessor.messages.reply import (
     Navigated,
     Observed,
     Receipt,
+    Renewed,
     RunTold,
     TabsTold,
 )
-from lessor.messages.request import Acquire, Act, AnswerDialog, Navigate, Observe, ShowArtifacts, ShowTabs, TakeRun
+from lessor.messages.request import (
+    Acquire,
+    Act,
+    AnswerDialog,
+    Navigate,
+    Observe,
+    Renew,
+    ShowArtifacts,
+    ShowTabs,
+    TakeRun,
+)
 
 R = TypeVar("R", bound=AnyReply)
 
@@ -162,6 +173,21 @@ class Errand:
             session.leases.pop(profile, None)
             self._file.write(session)
         raise error_of(as_problem(told))
+
+    async def renew(self, profile: str, horizon_s: float) -> Renewed:
+        """Move the expiry, within the maxima (contract 18, 19)."""
+        session, hold = self._held(profile)
+        request = Renew(
+            id=self._talk.fresh(), lease=hold.view.lease, claim=hold.view.claim, horizon_s=horizon_s, budget_s=10.0
+        )
+        left_s = self._call.deadline.left_s(10.0, reserve_s=0.5)
+        heard = await self._talk.patiently(self._talk.to.profile(profile, "renew"), request, left_s)
+        if not isinstance(heard, Renewed) or heard.lease is None:
+            raise error_of(as_problem(heard))
+        kept = replace(hold, view=heard.lease, heard_ms=self._talk.clock.now_ms())
+        session.leases[profile] = self._standing(kept, session.leases[profile].revision)
+        self._file.write(session)
+        return heard
 
     # -- the run
 

@@ -221,7 +221,10 @@ def close(
 
     receipt = call(work, where, timeout, answer, "sealing the profile's state")
     if receipt.kind == "seal_failed":
-        answer.refuse(problem(Code.SEAL_FAILED, f"The lease ended unsealed ({receipt.reason}): the last seal stands."))
+        why = f"The lease ended unsealed ({receipt.reason}): the last seal stands."
+        if receipt.aside is not None:
+            why = f"The state failed the health check and lies aside as generation {receipt.aside}."
+        answer.refuse(problem(Code.SEAL_FAILED, why))
     generation = f" as generation {receipt.generation}" if receipt.generation is not None else ""
     answer.give(receipt, lambda out: out.print(f"{receipt.kind}{generation} ({receipt.reason})"))
 

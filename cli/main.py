@@ -2,7 +2,27 @@
 
 import typer
 
-from lessor.cli import artifacts, dialogs, doctor, leases, playing, profiles, running, secrets, status, tabs
+from lessor.cli import (
+    artifacts,
+    carrying,
+    dialogs,
+    doctor,
+    journals,
+    keys,
+    lease,
+    leases,
+    login,
+    playing,
+    profiles,
+    reports,
+    running,
+    runs,
+    secrets,
+    status,
+    stepping,
+    tabs,
+    tenants,
+)
 
 EXIT_CODES = """\b
 Exit codes, one per class of error:
@@ -36,7 +56,12 @@ app = typer.Typer(
 )
 profile_app = typer.Typer(help="The profiles: identities with the origins they may visit.", no_args_is_help=True)
 artifact_app = typer.Typer(help="Files that pages of a profile gave.", no_args_is_help=True)
+lease_app = typer.Typer(help="The leases: who holds what, for how long, who waits.", no_args_is_help=True)
+run_app = typer.Typer(help="The runs: what they do, and what they ask.", no_args_is_help=True)
+keys_app = typer.Typer(help="The keys that the profiles' state is sealed with.", no_args_is_help=True)
 secret_app = typer.Typer(help="The host's secrets, typed into password fields by reference.", no_args_is_help=True)
+
+tenant_app = typer.Typer(help="Who may enter the embedded broker.", no_args_is_help=True)
 
 app.command("up")(running.up)
 app.command("host")(running.host)
@@ -47,6 +72,17 @@ app.add_typer(profile_app, name="profile")
 profile_app.command("create")(profiles.create)
 profile_app.command("list")(profiles.list_)
 profile_app.command("show")(profiles.show)
+profile_app.command("check")(profiles.check)
+profile_app.command("generations")(profiles.generations)
+profile_app.command("rollback")(profiles.rollback)
+profile_app.command("import")(carrying.import_)
+profile_app.command("export")(carrying.export)
+profile_app.command("revoke")(profiles.revoke)
+profile_app.command("delete")(profiles.delete)
+app.command("login")(login.login)
+app.add_typer(keys_app, name="keys")
+keys_app.command("rotate")(keys.rotate)
+keys_app.command("list")(keys.list_)
 app.add_typer(secret_app, name="secret")
 secret_app.command("set")(secrets.set_)
 secret_app.command("list")(secrets.list_)
@@ -55,6 +91,25 @@ app.add_typer(artifact_app, name="artifact")
 artifact_app.command("list")(artifacts.list_)
 artifact_app.command("get")(artifacts.get)
 artifact_app.command("cancel")(artifacts.cancel)
+app.add_typer(tenant_app, name="tenant")
+tenant_app.command("add")(tenants.add)
+tenant_app.command("list")(tenants.list_)
+tenant_app.command("remove")(tenants.remove)
+app.add_typer(lease_app, name="lease")
+lease_app.command("list")(lease.list_)
+lease_app.command("show")(lease.show)
+lease_app.command("renew")(lease.renew)
+lease_app.command("close")(leases.close)
+app.add_typer(run_app, name="run")
+run_app.command("list")(runs.list_)
+run_app.command("show")(runs.show)
+run_app.command("cancel")(runs.cancel)
+run_app.command("park")(runs.park)
+run_app.command("resume")(runs.resume)
+run_app.command("finish")(runs.finish)
+app.command("approve")(runs.approve)
+app.command("reject")(runs.reject)
+app.command("grant")(runs.grant)
 app.command("acquire")(leases.acquire)
 app.command("navigate")(leases.navigate)
 app.command("observe")(leases.observe)
@@ -62,6 +117,11 @@ app.command("act")(leases.act)
 app.command("dialog")(dialogs.dialog)
 app.command("tabs")(tabs.tabs)
 app.command("close")(leases.close)
+app.command("steps")(stepping.steps)
+app.command("resolve")(stepping.resolve)
+app.command("outcome")(stepping.outcome)
+app.command("journal")(journals.journal)
+app.command("report")(reports.report)
 
 
 def main() -> None:

@@ -1,10 +1,10 @@
-"""`lessor profile create|list|show`."""
+"""`lessor profile create|list|show|revoke|delete|check|generations|rollback`."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lessor.cli.answer import Answer, fields
+from lessor.cli.answer import Answer, fields, table
 from lessor.cli.call import Call, Where, call
 from lessor.cli.options import DataDir, Json, Nats, Profile, Timeout
 from lessor.errors import Code, problem
@@ -37,6 +37,15 @@ def create(  # noqa: PLR0913 -- an option each
     files_bytes_max: Annotated[
         int, typer.Option("--files-bytes-max", min=0, max=60 << 20, help="All artifacts of one lease together.")
     ] = 32 << 20,
+    approve: Annotated[
+        list[str] | None,
+        typer.Option("--approve", help="A kind of act that needs a yes: click, type … or commit.", show_default=False),
+    ] = None,
+    health_url: Annotated[
+        str | None, typer.Option("--health-url", help="A page that only a logged-in browser is shown.")
+    ] = None,
+    health_text: Annotated[str | None, typer.Option("--health-text", help="What it must show.")] = None,
+    health_cookie: Annotated[str | None, typer.Option("--health-cookie", help="A cookie there must be.")] = None,
     data_dir: DataDir = None,
     nats: Nats = None,
     as_json: Json = False,
@@ -44,6 +53,11 @@ def create(  # noqa: PLR0913 -- an option each
 ) -> None:
     """Make a profile known, or change its settings while it is free. Safe to repeat."""
     from lessor.cli.session import name as checked
+    from lessor.messages.health import HealthCheck
+
+    if health_url is None and (health_text or health_cookie):
+        Answer(as_json).refuse(problem(Code.INVALID_REQUEST, "A health check needs a page: name it with --health-url."))
+    health = HealthCheck(url=health_url, text=health_text, cookie=health_cookie) if health_url else None
 
     policy = _policy(
         {
@@ -65,6 +79,8 @@ def create(  # noqa: PLR0913 -- an option each
             strict=strict,
             idempotent_target=idempotent,
             policy=policy,
+            approve=approve or (),
+            health=health,
             timeout_s=at.deadline.left_s(reserve_s=0.2),
         )
 
@@ -81,6 +97,90 @@ def show(
         return await at.client.show_profile(checked(name, "profile"), at.deadline.left_s(reserve_s=0.2))
 
     _tell(Answer(as_json), call(work, Where(data_dir, nats), timeout, Answer(as_json), "asking for the profile"))
+
+
+def revoke(
+    name: Profile, data_dir: DataDir = None, nats: Nats = None, as_json: Json = False, timeout: Timeout = 10.0
+) -> None:
+    """Fence a profile for good: no lease any more, a live one ends at once, unsealed."""
+    from lessor.cli.session import name as checked
+
+    async def work(at: Call) -> "ProfileTold":
+        return await at.client.revoke_profile(checked(name, "profile"), at.deadline.left_s(reserve_s=0.2))
+
+    _tell(Answer(as_json), call(work, Where(data_dir, nats), timeout, Answer(as_json), "revoking the profile"))
+
+
+def delete(
+    name: Profile, data_dir: DataDir = None, nats: Nats = None, as_json: Json = False, timeout: Timeout = 30.0
+) -> None:
+    """Remove all sealed state of a revoked profile. Its name is not given again."""
+    from lessor.cli.session import name as checked
+
+    async def work(at: Call) -> "ProfileTold":
+        return await at.client.delete_profile(checked(name, "profile"), at.deadline.left_s(reserve_s=0.2))
+
+    _tell(Answer(as_json), call(work, Where(data_dir, nats), timeout, Answer(as_json), "deleting the profile"))
+
+
+def check(
+    name: Profile, data_dir: DataDir = None, nats: Nats = None, as_json: Json = False, timeout: Timeout = 30.0
+) -> None:
+    """Run the health check on the current state, in a browser of its own. Exit code 19 when it fails."""
+    from lessor.cli.session import name as checked
+
+    async def work(at: Call) -> "ProfileTold":
+        return await at.client.check_profile(checked(name, "profile"), at.deadline.left_s(reserve_s=0.2))
+
+    answer = Answer(as_json)
+    told = call(work, Where(data_dir, nats), timeout, answer, "checking the profile")
+    if told.state != "ready":
+        failed = Code.NEEDS_USER if told.state == "needs_user" else Code.AUTHENTICATION_REQUIRED
+        answer.refuse(problem(failed, told.why or "The health check failed: log the profile in."))
+    _tell(answer, told)
+
+
+def rollback(
+    name: Profile,
+    generation: Annotated[int, typer.Argument(help="Which: see `lessor profile generations`.", min=1)],
+    data_dir: DataDir = None,
+    nats: Nats = None,
+    as_json: Json = False,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Make the state of an earlier, or an unhealthy, generation the current one: as a new generation."""
+    from lessor.cli.session import name as checked
+
+    async def work(at: Call) -> "ProfileTold":
+        left_s = at.deadline.left_s(reserve_s=0.2)
+        return await at.client.roll_back(checked(name, "profile"), generation, left_s)
+
+    _tell(Answer(as_json), call(work, Where(data_dir, nats), timeout, Answer(as_json), "rolling the profile back"))
+
+
+def generations(
+    name: Profile, data_dir: DataDir = None, nats: Nats = None, as_json: Json = False, timeout: Timeout = 10.0
+) -> None:
+    """The sealed generations that are kept, newest first."""
+    from lessor.cli.session import name as checked
+    from lessor.messages.reply import GenerationsTold
+
+    async def work(at: Call) -> GenerationsTold:
+        return await at.client.generations(checked(name, "profile"), at.deadline.left_s(reserve_s=0.2))
+
+    answer = Answer(as_json)
+    told = call(work, Where(data_dir, nats), timeout, answer, "asking for the generations")
+    rows = [
+        (
+            str(one.generation),
+            "current" if one.current else "unhealthy" if one.unhealthy else "",
+            f"{one.source} on {one.base}" if one.base else one.source,
+            one.key_id,
+            str(one.size),
+        )
+        for one in told.generations
+    ]
+    answer.give(told, lambda out: table(out, ("GENERATION", "STATE", "FROM", "KEY", "BYTES"), rows))
 
 
 def list_(data_dir: DataDir = None, nats: Nats = None, as_json: Json = False, timeout: Timeout = 10.0) -> None:
@@ -128,7 +228,18 @@ def _tell(answer: Answer, told: "ProfileTold") -> None:
                 ("leaving", told.policy.leaving),
                 ("downloads", f"{told.policy.downloads}, {told.policy.files_bytes_max} bytes at most"),
                 ("popups", f"{told.policy.popups}, {told.policy.popups_max} at most"),
+                ("needs a yes", " ".join(told.approve)),
                 ("leased by", told.leased_by),
+                ("health check", _health(told)),
+                ("found", told.why),
             ),
         ),
     )
+
+
+def _health(told: "ProfileTold") -> str | None:
+    health = told.health
+    if health is None:
+        return None
+    wants = (health.url, health.text and f"shows {health.text!r}", health.cookie and f"cookie {health.cookie}")
+    return ", ".join(filter(None, wants))

@@ -53,7 +53,7 @@ def status(
         return await at.client.status(name(one, "profile"), at.deadline.left_s(reserve_s=0.2))
 
     told = call(work, where, timeout, answer, "asking the profile's owner")
-    answer.give(told, lambda out: _draw_one(out, told))
+    answer.give(told, lambda out: draw_one(out, told))
 
 
 async def _overview(at: Call) -> Overview:
@@ -65,6 +65,17 @@ async def _overview(at: Call) -> Overview:
             )
         )
     names = await at.client.profiles(at.deadline.left_s(reserve_s=0.5))
+    told = await asked_at_once(at, names[:SHOWN_MAX])
+    return Overview(
+        hosts=None if isinstance(hosts, Problem) else hosts,
+        profiles=tuple(one for one in told.values() if not isinstance(one, Problem)),
+        unread={name: one for name, one in told.items() if isinstance(one, Problem)},
+        total=len(names),
+    )
+
+
+async def asked_at_once(at: Call, names: tuple[str, ...]) -> "dict[str, StatusTold | Problem]":
+    """The status of each profile, or why there is none."""
     gate = asyncio.Semaphore(AT_ONCE_MAX)
 
     async def ask(profile: str) -> "StatusTold | Problem":
@@ -74,14 +85,7 @@ async def _overview(at: Call) -> Overview:
             except LessorError as error:
                 return error.problem
 
-    shown = names[:SHOWN_MAX]
-    told = await asyncio.gather(*map(ask, shown))
-    return Overview(
-        hosts=None if isinstance(hosts, Problem) else hosts,
-        profiles=tuple(one for one in told if not isinstance(one, Problem)),
-        unread={name: one for name, one in zip(shown, told, strict=True) if isinstance(one, Problem)},
-        total=len(names),
-    )
+    return dict(zip(names, await asyncio.gather(*map(ask, names)), strict=True))
 
 
 def _draw(out: "Console", overview: Overview) -> None:
@@ -106,7 +110,7 @@ def _held(holder: "HolderView | None") -> tuple[str, str, str]:
     return (holder.run, time_left(holder.expires_in_s), holder.busy or holder.state)
 
 
-def _draw_one(out: "Console", told: "StatusTold") -> None:
+def draw_one(out: "Console", told: "StatusTold") -> None:
     pairs: list[tuple[str, object]] = [
         ("profile", told.profile),
         ("host", told.host),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lessor.errors import Code, Effect, LeaseInvalid, LessorError, OutcomeUnknown, Problem, Unavailable
 from lessor.limits import Limits
 from lessor.messages.action import Check, Click, Press, Scroll, Select, Type
+from lessor.messages.health import HealthCheck
 from lessor.messages.step import Expectation
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ __all__ = [
     "Effect",
     "Expectation",
     "Found",
+    "HealthCheck",
     "HttpLookup",
     "Lease",
     "LeaseInvalid",

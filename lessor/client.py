@@ -21,7 +21,7 @@ from lessor.actors.bridge import LoopIo, Slot
 from lessor.actors.clock import BootClock
 from lessor.actors.process import ChildFailed, Stop
 from lessor.actors.ref import Ref, is_ref, tell
-from lessor.actors.run import Aside, Decide, Do, End, Go, Report, See, Take, Want
+from lessor.actors.run import Aside, Decide, Do, End, Go, Report, RunOver, See, Take, Want
 from lessor.actors.talk import Talk, as_problem
 from lessor.actors.worker import Begin, Forget, WorkerSupervisor
 from lessor.broker.connection import Connection, Settings, open_connection
@@ -32,10 +32,11 @@ from lessor.broker.service import hosts_answering
 from lessor.broker.subjects import Addresses
 from lessor.broker.users import inbox_prefix
 from lessor.config import Config, name_of
-from lessor.errors import Code, Problem, error_of, problem
+from lessor.errors import Code, LessorError, Problem, error_of, problem
 from lessor.ids import fresh_id
 from lessor.limits import Limits
 from lessor.messages.action import AnyAction, Artifact, Commit, Match, Observation, PageView, TabView
+from lessor.messages.health import HealthCheck
 from lessor.messages.ids import Caller
 from lessor.messages.policy import DEFAULT, GivenPolicy, PagePolicy
 from lessor.messages.reply import (
@@ -43,6 +44,7 @@ from lessor.messages.reply import (
     ArtifactTold,
     Closed,
     DialogAnswered,
+    GenerationsTold,
     Granted,
     LeaseView,
     Listed,
@@ -53,29 +55,38 @@ from lessor.messages.reply import (
     Receipt,
     Reconciled,
     Reply,
+    RunsListed,
     RunTold,
     StatusTold,
     StepsTold,
     TabsTold,
 )
 from lessor.messages.request import (
+    ApproveRun,
+    AskGenerations,
     AskOutcome,
     AskStatus,
     CancelRun,
+    CheckProfile,
     CreateProfile,
+    DeleteProfile,
+    GrantRun,
     ListProfiles,
+    ListRuns,
     ListSteps,
     ReadArtifact,
     Reconcile,
+    RejectRun,
     Request,
     RevokeProfile,
+    RollBack,
     ShowArtifacts,
     ShowProfile,
     ShowRun,
     ShowTabs,
     TendRequest,
 )
-from lessor.messages.run import RunStatus
+from lessor.messages.run import Approval, ApprovalState, Constraint, RunRecord, RunStatus
 from lessor.messages.step import Desired, Expectation, StepRecord, Way
 from lessor.ports import Pacer
 from lessor.reconcilers import Reconciler
@@ -217,9 +228,14 @@ class Client:
         idempotent_target: bool = False,
         strict: bool = False,
         policy: PagePolicy = DEFAULT,
+        health: HealthCheck | None = None,
+        approve: Sequence[str] = (),
         timeout_s: float = 10.0,
     ) -> ProfileTold:
-        """Make a profile known, or change its settings while it is free. Safe to repeat."""
+        """Make a profile known, or change its settings while it is free. Safe to repeat.
+
+        `approve` names kinds of act that need an approval: `click`, `type` …, or `commit` for every step's commit.
+        """
         request = CreateProfile(
             id=fresh_id(),
             origins=tuple(origins),
@@ -227,6 +243,8 @@ class Client:
             idempotent_target=idempotent_target,
             strict=strict,
             policy=msgspec.convert(msgspec.to_builtins(policy), GivenPolicy),
+            health=health,
+            approve=tuple(approve),
         )
         return await self.ask(self._talk.to.profile(profile, "create"), request, ProfileTold, timeout_s)
 
@@ -239,9 +257,34 @@ class Client:
         subject = self._talk.to.profile(profile, "revoke")
         return await self.ask(subject, RevokeProfile(id=fresh_id()), ProfileTold, timeout_s)
 
+    async def delete_profile(self, profile: str, timeout_s: float = 30.0) -> ProfileTold:
+        """Remove the sealed state of a revoked profile; its name is not given again (contract 26)."""
+        request = DeleteProfile(id=fresh_id(), budget_s=timeout_s)
+        return await self.ask(self._talk.to.profile(profile, "delete"), request, ProfileTold, timeout_s)
+
+    async def check_profile(self, profile: str, timeout_s: float = 30.0) -> ProfileTold:
+        """Run the health check on the current state, in a browser of its own; `state` and `why` say what it found."""
+        request = CheckProfile(id=fresh_id(), budget_s=timeout_s)
+        return await self.ask(self._talk.to.profile(profile, "check"), request, ProfileTold, timeout_s)
+
+    async def generations(self, profile: str, timeout_s: float = 10.0) -> GenerationsTold:
+        """The sealed generations that are kept, newest first (contract 25)."""
+        request = AskGenerations(id=fresh_id())
+        return await self.ask(self._talk.to.profile(profile, "generations"), request, GenerationsTold, timeout_s)
+
+    async def roll_back(self, profile: str, generation: int, timeout_s: float = 30.0) -> ProfileTold:
+        """Make the state of an earlier, or an unhealthy, generation current, as a new one; refused while leased."""
+        request = RollBack(id=fresh_id(), budget_s=timeout_s, generation=generation)
+        return await self.ask(self._talk.to.profile(profile, "rollback"), request, ProfileTold, timeout_s)
+
     async def profiles(self, timeout_s: float = 10.0) -> tuple[str, ...]:
         told = await self.ask(self._talk.to.listing(), ListProfiles(id=fresh_id()), Listed, timeout_s)
         return told.profiles
+
+    async def active_profiles(self, timeout_s: float = 10.0) -> tuple[str, ...]:
+        """Those of your profiles that a host owns just now: only they can be leased."""
+        told = await self.ask(self._talk.to.listing(), ListProfiles(id=fresh_id()), Listed, timeout_s)
+        return told.active
 
     async def status(self, profile: str, timeout_s: float = 10.0) -> StatusTold:
         """Who holds the profile, until when, what runs, who waits."""
@@ -352,15 +395,68 @@ class Client:
 
     # -- runs
 
-    def run(self, run: str, *, attempt: int = 1, deadline_s: float = 3600.0) -> "Run":
-        """A run of this worker, to be entered with `async with`: entering takes it (raises its claim)."""
-        return Run(self, run, attempt, deadline_s)
+    def run(self, run: str, *, attempt: int = 1, deadline_s: float = 3600.0, parent: str | None = None) -> "Run":
+        """A run of this worker, to be entered with `async with`: entering takes it (raises its claim).
+
+        `parent` is the run that waits for it (`Run.wait_for_child`).
+        """
+        return Run(self, run, attempt, deadline_s, parent)
 
     async def show_run(self, run: str, timeout_s: float = 10.0) -> RunTold:
         return await self.ask(self._talk.to.run(run, "show"), ShowRun(id=fresh_id()), RunTold, timeout_s)
 
     async def cancel_run(self, run: str, timeout_s: float = 10.0) -> RunTold:
-        return await self.ask(self._talk.to.run(run, "cancel"), CancelRun(id=fresh_id()), RunTold, timeout_s)
+        """Cancel the run, whoever works on it. Leases that it holds in this process are sealed and closed at once."""
+        told = await self.ask(self._talk.to.run(run, "cancel"), CancelRun(id=fresh_id()), RunTold, timeout_s)
+        tell(self._supervisor, RunOver(run))
+        return told
+
+    async def runs(self, *, open_only: bool = False, limit: int = 200, timeout_s: float = 10.0) -> tuple[RunTold, ...]:
+        """Your runs, the newest change first, with their open questions."""
+        asked = ListRuns(id=fresh_id(), open_only=open_only, limit=limit)
+        return (await self.ask(self._talk.to.runs(), asked, RunsListed, timeout_s)).runs
+
+    async def approvals(self, run: str, timeout_s: float = 10.0) -> tuple[Approval, ...]:
+        """What the run has asked its owner, answered or not (contract 20)."""
+        return (await self.show_run(run, timeout_s)).record.approvals
+
+    async def approve(
+        self, run: str, approval: str | None = None, *, by: str | None = None, timeout_s: float = 10.0
+    ) -> RunTold:
+        """Say yes to an approval (None: the only pending one): the run is queued to go on. Safe to repeat.
+
+        Raises `deadline_passed` 60 min after the question, `invalid_request` when it was answered otherwise.
+        """
+        asked = ApproveRun(id=fresh_id(), approval=approval, by=by)
+        return await self.ask(self._talk.to.run(run, "approve"), asked, RunTold, timeout_s)
+
+    async def reject(
+        self, run: str, approval: str | None = None, *, by: str | None = None, timeout_s: float = 10.0
+    ) -> RunTold:
+        """Say no: nothing was sent, and nothing will be."""
+        asked = RejectRun(id=fresh_id(), approval=approval, by=by)
+        return await self.ask(self._talk.to.run(run, "reject"), asked, RunTold, timeout_s)
+
+    async def grant(
+        self,
+        run: str,
+        *,
+        origins: Sequence[str],
+        kinds: Sequence[str],
+        expires_s: float = 900.0,
+        timeout_s: float = 10.0,
+    ) -> Constraint:
+        """Allow the run acts in advance; `Lease.act` names the constraint that comes back (contract 20)."""
+        expires_unix_ms = BootClock().unix_ms() + round(expires_s * 1000)
+        constraint = Constraint(origins=tuple(origins), kinds=tuple(kinds), expires_unix_ms=expires_unix_ms)
+        request = GrantRun(id=fresh_id(), constraint=constraint)
+        await self.ask(self._talk.to.run(run, "grant"), request, RunTold, timeout_s)
+        return constraint
+
+    async def withdraw(self, run: str, constraint: Constraint, timeout_s: float = 10.0) -> RunTold:
+        """End a grant at once: it is looked up at each dispatch."""
+        request = GrantRun(id=fresh_id(), constraint=constraint, withdraw=True)
+        return await self.ask(self._talk.to.run(run, "grant"), request, RunTold, timeout_s)
 
     async def begin(self, run: str, attempt: int) -> Ref:
         """Start the run's actor. For `Run`."""
@@ -418,8 +514,8 @@ class Run:
     A run left open by a crash is taken by the next worker with the same call: same page, next sequence.
     """
 
-    def __init__(self, client: Client, run: str, attempt: int, deadline_s: float) -> None:
-        self.client, self.run, self.attempt = client, run, attempt
+    def __init__(self, client: Client, run: str, attempt: int, deadline_s: float, parent: str | None = None) -> None:
+        self.client, self.run, self.attempt, self.parent = client, run, attempt, parent
         self._deadline = datetime.now(UTC) + timedelta(seconds=deadline_s)
         self._ref: Ref | None = None
         self._reported = False
@@ -432,10 +528,15 @@ class Run:
 
     async def __aenter__(self) -> Self:
         self._ref = await self.client.begin(self.run, self.attempt)
-        told = await self.tell(lambda answer: Take(self._deadline, answer), 10.0 + ANSWER_S)
+        await self._take()
+        return self
+
+    async def _take(self) -> RunTold:
+        told = await self.tell(lambda answer: Take(self._deadline, answer, self.parent), 10.0 + ANSWER_S)
         assert isinstance(told, RunTold)
         self.claim = told.record.claim
-        return self
+        self._reported = False
+        return told
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -474,12 +575,76 @@ class Run:
         await lease.recover(recover_s)
         return lease
 
-    async def report(self, status: RunStatus) -> RunTold:
+    async def report(self, status: RunStatus, *, question: str | None = None) -> RunTold:
         """Write the run's status. Leases are sealed and closed first when it needs no page any more."""
-        told = await self.tell(lambda answer: Report(status, answer), 60.0 + ANSWER_S)
+        told = await self.tell(lambda answer: Report(status, answer, question), 60.0 + ANSWER_S)
         assert isinstance(told, RunTold)
-        self._reported = status.ended
+        self._reported = status is not RunStatus.RUNNING
         return told
+
+    async def park(self, question: str) -> Approval:
+        """Ask the run's owner something and keep the page until the answer: `wait_for_answer`."""
+        told = await self.report(RunStatus.PARKED, question=question)
+        return next(one for one in reversed(told.record.approvals) if one.state is ApprovalState.PENDING)
+
+    async def queue(self) -> RunTold:
+        """Somebody goes on with the run later, here or elsewhere: it keeps its page, renewed by the host."""
+        return await self.report(RunStatus.QUEUED)
+
+    async def wait_for_user(self) -> RunTold:
+        """The run waits for a person and needs no page: its leases are sealed and closed. `resume` to go on."""
+        return await self.report(RunStatus.WAITING_USER)
+
+    async def wait_for_child(self, child: str, *, timeout_s: float = 3600.0, poll_s: float = 1.0) -> RunTold:
+        """Seal and close, wait until the child run has ended, resume. The child may hold the same profile meanwhile.
+
+        Raises `pending` when the time is over; the run waits for its child still.
+        """
+        await self.report(RunStatus.WAITING_CHILD)
+        child_told = await self._until(child, lambda record: record.status.ended, timeout_s, poll_s)
+        await self.resume()
+        return child_told
+
+    async def wait_for_answer(
+        self, approval: str | None = None, *, timeout_s: float = 3600.0, poll_s: float = 1.0
+    ) -> Approval:
+        """Wait for the owner's answer and resume; the approval says what it was, `pending`: its time is over.
+
+        Raises `pending` when the caller's time is over before; the run stays parked and keeps its page.
+        """
+
+        def answered(record: RunRecord) -> bool:
+            one = _approval(record, approval)
+            late = one is not None and BootClock().unix_ms() >= one.until_unix_ms
+            return one is None or one.state is not ApprovalState.PENDING or late or record.status.ended
+
+        told = await self._until(self.run, answered, timeout_s, poll_s)
+        one = _approval(told.record, approval)
+        if one is None or told.record.status.ended:
+            gone = f"The run {self.run!r} waits for no such answer ({told.record.status})."
+            raise error_of(problem(Code.RUN_ENDED if told.record.status.ended else Code.NO_RECORD, gone))
+        await self.resume()
+        return one
+
+    async def resume(self) -> RunTold:
+        """Go on: the run is running here. Raises `run_fenced` when another worker has taken it, `run_ended`."""
+        return await self._take()
+
+    async def _until(self, run: str, holds: Callable[[RunRecord], bool], timeout_s: float, poll_s: float) -> RunTold:
+        clock = BootClock()
+        until_ms = clock.now_ms() + round(timeout_s * 1000)
+        while True:
+            try:
+                told = await self.client.show_run(run)
+            except LessorError as error:
+                if not error.problem.retryable and error.code is not Code.NOT_FOUND:
+                    raise
+                told = None
+            if told is not None and holds(told.record):
+                return told
+            if clock.now_ms() >= until_ms:
+                raise error_of(problem(Code.PENDING, f"Run {run!r} has not got there: wait again.", retry_after_s=1.0))
+            await clock.wait(poll_s)
 
     async def finish(self) -> RunTold:
         return await self.report(RunStatus.FINISHED)
@@ -525,6 +690,12 @@ class Run:
             depends=Declared.keys(task, depends),
         )
         return Step(lease, Declared(self.run, self.claim, task, name, desired))
+
+
+def _approval(record: RunRecord, name: str | None) -> Approval | None:
+    """The named one; None: the latest."""
+    found = [one for one in record.approvals if name is None or one.id == name]
+    return found[-1] if found else None
 
 
 class Lease:
@@ -582,14 +753,39 @@ class Lease:
         tab: str = "main",
         match: Match = "target",
         step: Commit | None = None,
+        constraint: Constraint | None = None,
+        approval_s: float = 0.0,
         timeout_s: float = 30.0,
     ) -> Acted:
-        """One input, at most once. Refusals that come before it keep the sequence; see OutcomeUnknown."""
+        """One input, at most once. Refusals that come before it keep the sequence; see OutcomeUnknown.
+
+        Where the profile's policy asks for an approval the run parks (`approval_required`); with `approval_s` the
+        answer is awaited for so long, then the same act goes on. `constraint` names a grant given in advance.
+        """
+        try:
+            return await self._act(action, revision, tab, match, step, constraint, timeout_s)
+        except LessorError as error:
+            if error.code is not Code.APPROVAL_REQUIRED or approval_s <= 0:
+                raise
+            seen = revision or self.revision
+            await self.run.wait_for_answer(error.problem.approval, timeout_s=approval_s)
+        return await self._act(action, seen, tab, match, step, constraint, timeout_s)
+
+    async def _act(
+        self,
+        action: AnyAction,
+        revision: str | None,
+        tab: str,
+        match: Match,
+        step: Commit | None,
+        constraint: Constraint | None,
+        timeout_s: float,
+    ) -> Acted:
         seen = revision or self.revision
         if seen is None:
             raise error_of(problem(Code.PAGE_CHANGED, "Observe the page before you act on it."))
         told = await self._tell(
-            lambda answer: Do(self.profile, action, seen, tab, match, step, timeout_s, answer),
+            lambda answer: Do(self.profile, action, seen, tab, match, step, timeout_s, answer, constraint),
             timeout_s + 10.0,
             silence=_silent_act(),
         )

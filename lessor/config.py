@@ -64,6 +64,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     host: str = "host-1"
     chromium: Path | None = None
     """The browser binary; None looks on the PATH, then for Playwright's."""
+    runs_url: str | None = None
+    """The application's own word on its runs: an HTTP endpoint (lessor.http_source)."""
+    runs_token: str | None = None
     sandbox: bool | None = None
     """None: Chromium's sandbox everywhere but as root, where it cannot start."""
     limits: Limits = msgspec.field(default_factory=Limits)
@@ -90,5 +93,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
             principal=environment.get("LESSOR_PRINCIPAL") or None,
             host=name_of(environment.get("LESSOR_HOST", ""), default_host(chosen.absolute())),
             chromium=Path(chromium) if chromium else None,
+            runs_url=environment.get("LESSOR_RUNS_URL") or None,
+            runs_token=environment.get("LESSOR_RUNS_TOKEN") or None,
             limits=limits_of(environment),
         )

@@ -191,8 +191,8 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The error record. `message` tells the reader what to do next.
 
     The optional fields belong to single codes: `holder_run`, `since`, `expires_at` (informational
-    wall-clock text) and `position` to `profile_busy`; `next_sequence` to `sequence_mismatch`; `dialog` to
-    `dialog_open`.
+    wall-clock text) and `position` to `profile_busy`; `next_sequence` to `sequence_mismatch`; `approval` to
+    `approval_required` and `approval_rejected`; `dialog` to `dialog_open`.
     """
 
     code: Code
@@ -207,12 +207,13 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     position: int | None = None
     next_sequence: int | None = None
     dialog: OpenDialog | None = None
+    approval: str | None = None
 
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"
 
 
-def problem(  # noqa: PLR0913 -- a field of the record each
+def problem(  # noqa: PLR0913 -- a field each
     code: Code,
     message: str,
     *,
@@ -224,6 +225,7 @@ def problem(  # noqa: PLR0913 -- a field of the record each
     position: int | None = None,
     next_sequence: int | None = None,
     dialog: OpenDialog | None = None,
+    approval: str | None = None,
 ) -> Problem:
     """Build a record with what its code implies: `retryable`, and effect `unknown` for an unknown outcome."""
     implied = Effect.UNKNOWN if code is Code.OUTCOME_UNKNOWN else Effect.NONE
@@ -239,6 +241,7 @@ def problem(  # noqa: PLR0913 -- a field of the record each
         position=position,
         next_sequence=next_sequence,
         dialog=dialog,
+        approval=approval,
     )
 
 

@@ -27,6 +27,8 @@ class Target:
     changed: bool
     token: object
     """For `dispatch` only: where and how the input goes."""
+    url: str = ""
+    """The document that it lies in: what an act granted in advance is held against."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from lessor.messages.record import (
     ProfileChanged,
     Read,
     Reconciled,
+    Rewrapped,
     Scope,
     SealCommitted,
     Skipped,
@@ -35,6 +36,7 @@ from lessor.messages.record import (
 from lessor.messages.reply import ActOutcome
 
 LEASES_KEPT = 1000
+GENERATIONS_KEPT = 10
 
 
 @dataclass(slots=True)
@@ -86,6 +88,8 @@ class LeaseState:
     seal: bool = False
     seal_by_ms: int = 0
     generation: int | None = None
+    aside: int | None = None
+    """The generation its state was stored as when the health check failed."""
     receipt: Literal["sealed", "discarded", "seal_failed"] | None = None
     gone_ms: int | None = None
     gone_boot: str | None = None
@@ -129,6 +133,8 @@ class StepHistory:
 
 @dataclass(slots=True)
 class Generation:
+    """One sealed state. `epoch` and `at_ms` are those of its record."""
+
     number: int
     object: str
     sha256: str
@@ -137,6 +143,11 @@ class Generation:
     epoch: int
     origins: tuple[str, ...]
     """What the object was authenticated with, whatever the profile may visit by now."""
+    base: int
+    source: str
+    unhealthy: bool
+    boot: str
+    at_ms: int
 
 
 @dataclass(slots=True)
@@ -162,8 +173,26 @@ class Ledger:
     artifacts: dict[str, ArtifactKept] = field(default_factory=dict[str, ArtifactKept])
 
     @property
+    def current(self) -> Generation | None:
+        """What a browser starts from: the last generation that is not unhealthy."""
+        return next((sealed for sealed in reversed(self.generations) if not sealed.unhealthy), None)
+
+    @property
     def generation(self) -> int:
-        return self.generations[-1].number if self.generations else 0
+        """The number of the current one; 0: nothing was sealed yet."""
+        current = self.current
+        return current.number if current is not None else 0
+
+    @property
+    def next_generation(self) -> int:
+        return self.generations[-1].number + 1 if self.generations else 1
+
+    @property
+    def kept(self) -> tuple[Generation, ...]:
+        """The generations whose objects stay: the latest ones, and the current one however old (contract 25)."""
+        current, latest = self.current, self.generations[-GENERATIONS_KEPT:]
+        older = current is not None and all(sealed.number != current.number for sealed in latest)
+        return (current, *latest) if current is not None and older else tuple(latest)
 
     def act_of(self, lease: str, sequence: int) -> ActState | None:
         held = self.leases.get(lease)
@@ -217,11 +246,9 @@ def _apply(ledger: Ledger, entry: Entry, record: AnyRecord) -> None:  # noqa: PL
         case SealCommitted():
             _seal(ledger, entry, record)
         case LeaseClosed():
-            held = _lease(ledger, record.lease)
-            held.phase, held.reason, held.receipt = "closed", record.reason, record.receipt
-            held.gone_ms, held.gone_boot = record.gone_ms, entry.boot
-            for commit in held.commits:
-                commit.gone_ms, commit.gone_boot, commit.closed = record.gone_ms, entry.boot, True
+            _close(ledger, entry, record)
+        case Rewrapped():
+            _rewrap(ledger, record)
         case Activated(host=host):
             ledger.host = host
         case ArtifactKept(artifact=artifact):
@@ -280,8 +307,16 @@ def _intend(ledger: Ledger, record: Intent) -> None:
         held.commits.append(commit)
 
 
+def _close(ledger: Ledger, entry: Entry, record: LeaseClosed) -> None:
+    held = _lease(ledger, record.lease)
+    held.phase, held.reason, held.receipt = "closed", record.reason, record.receipt
+    held.gone_ms, held.gone_boot = record.gone_ms, entry.boot
+    for commit in held.commits:
+        commit.gone_ms, commit.gone_boot, commit.closed = record.gone_ms, entry.boot, True
+
+
 def _seal(ledger: Ledger, entry: Entry, record: SealCommitted) -> None:
-    assert record.generation == ledger.generation + 1, record
+    assert record.generation == ledger.next_generation, record
     origins = record.origins or (ledger.profile.origins if ledger.profile is not None else ())
     ledger.generations.append(
         Generation(
@@ -292,7 +327,22 @@ def _seal(ledger: Ledger, entry: Entry, record: SealCommitted) -> None:
             key_id=record.key_id,
             epoch=entry.epoch,
             origins=origins,
+            base=record.base,
+            source=record.source,
+            unhealthy=record.unhealthy,
+            boot=entry.boot,
+            at_ms=entry.at_ms,
         )
     )
     if record.lease is not None:
-        _lease(ledger, record.lease).generation = record.generation
+        held = _lease(ledger, record.lease)
+        if record.unhealthy:
+            held.aside = record.generation
+        else:
+            held.generation = record.generation
+
+
+def _rewrap(ledger: Ledger, record: Rewrapped) -> None:
+    sealed = next(sealed for sealed in ledger.generations if sealed.number == record.generation)
+    sealed.object, sealed.sha256, sealed.size = record.object, record.sha256, record.size
+    sealed.key_id = record.key_id

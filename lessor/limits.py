@@ -35,6 +35,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     overrun_s: float = 10.0
     """How long past its own bound an operation is awaited before its page is killed."""
 
+    ceremony_s: float = 300.0
+    """How long a person has to log in."""
+
     wait_s_max: float = 5.0
     place_s: float = 10.0
     hold_s: float = 10.0
@@ -48,6 +51,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     remembered_max: int = 64
     inflight_max: int = 1024
     browsers_max: int = 32
+    tenant_leases_max: int = 32
+    """Browsers of one tenant on one host."""
+    tenant_queue_max: int = 256
+    """Places in the queues of one tenant's profiles on one host."""
+    tenant_acts_per_s: float = 500.0
+    """Acts of one tenant that one host takes in, on average over a second."""
     warm_max: int = 1
     warm_s: float = 60.0
     restarts_max: int = 5
@@ -72,6 +81,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             )
         if self.session_ttl_s < 1 or self.session_ttl_s != int(self.session_ttl_s):
             found.append("session_ttl_s is a whole number of seconds, at least 1.")
+        if self.quarantine_s < self.session_ttl_s:
+            found.append(
+                f"quarantine_s ({self.quarantine_s:g}) is below session_ttl_s ({self.session_ttl_s:g}): a page of the"
+                " quarantined profile could still be up when the next host takes it."
+            )
         if self.closing_s >= self.horizon_s_max or self.renew_below_s >= self.horizon_s_max:
             found.append("closing_s and renew_below_s lie below horizon_s_max.")
         if self.horizon_s_max > self.life_s_max:

@@ -12,11 +12,12 @@ from typing import Protocol
 from lessor.errors import OpenDialog, Problem
 from lessor.findings import Away, NotSent, Paused, Sent, Target
 from lessor.messages.action import AnyAction, Artifact, Match, Observation, PageView, TabView
+from lessor.messages.health import HealthCheck
 from lessor.messages.ids import Caller, ProfileKey, RunKey
 from lessor.messages.policy import DEFAULT, PagePolicy
 from lessor.messages.record import Entry, HostSession, Own
 from lessor.messages.reply import AnyReply, Reply
-from lessor.messages.request import ListProfiles, ProfileRequest, RenewAll, Request, RunRequest
+from lessor.messages.request import ListProfiles, ListRuns, ProfileRequest, RenewAll, Request, RunRequest
 from lessor.messages.run import RunReading, RunRecord
 
 __all__ = ["Away", "NotSent", "Paused", "Sent", "Target"]  # what page operations find, for whoever implements them
@@ -117,6 +118,10 @@ class Runs(Protocol):
         """The new revision; None when somebody else wrote first."""
         ...
 
+    async def of_tenant(self, tenant: str) -> tuple[RunReading, ...]:
+        """All runs of a tenant, the newest change first. For people: nothing rests on it. Raises BrokerAway."""
+        ...
+
 
 class Hosts(Protocol):
     """This host's session in the broker, and who else lives."""
@@ -174,6 +179,17 @@ class FileSpec:
     artifact: str
 
 
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What a sealed state is bound to: it opens for nothing else."""
+
+    key: ProfileKey
+    principal: str
+    provider: str
+    origins: tuple[str, ...]
+    generation: int
+
+
 class Session(Protocol):
     """One live browser under one epoch. Every method is bounded by `deadline_ms` (boot clock) and answers by then."""
 
@@ -223,6 +239,10 @@ class Session(Protocol):
         """Export cookies, localStorage, IndexedDB and encrypt them for `generation`."""
         ...
 
+    async def check(self, wanted: HealthCheck, deadline_ms: int) -> Problem | Away | None:
+        """Run the health check in a tab of its own: None when it passed, `authentication_required` when it did not."""
+        ...
+
     async def extend(self, until_ms: int) -> int | None:
         """The keeper's acknowledged deadline; None when it refused or is gone."""
         ...
@@ -252,6 +272,9 @@ class Browser(Protocol):
 
     async def open_file(self, spec: FileSpec, sealed: bytes) -> bytes | Problem:
         """Decrypt a file that a session gave."""
+
+    async def reseal(self, sealed: bytes, was: Binding, becomes: Binding) -> SealedState | Problem:
+        """Open what was sealed as `was` and encrypt it as `becomes`, with the current key. No browser is needed."""
         ...
 
     async def confirm_gone(self, instance: str) -> int | None:
@@ -291,10 +314,10 @@ class RunCall:
 
 @dataclass(frozen=True, slots=True)
 class HostCall:
-    """Asked of this host itself: a worker's tick, or a list of the caller's profiles."""
+    """Asked of this host itself: a worker's tick, or a list of the caller's profiles or runs."""
 
     caller: Caller
-    request: RenewAll | ListProfiles
+    request: RenewAll | ListProfiles | ListRuns
     arrived_ms: int
     answer: Answer
 
@@ -331,3 +354,4 @@ class Addresses(Protocol):
     def run(self, run: str, verb: str) -> str: ...
     def renew(self, host: str) -> str: ...
     def listing(self) -> str: ...
+    def runs(self) -> str: ...

@@ -26,6 +26,7 @@ from lessor.actors.words import DrainAll, Ports
 from lessor.broker.connection import Connection, Settings, open_connection
 from lessor.broker.embedded import Embedded, Endpoint
 from lessor.broker.gateway import Gateway
+from lessor.broker.gateway import Limits as GatewayLimits
 from lessor.broker.highwater import HighWater, WatchedHosts
 from lessor.broker.hosts import StreamHosts
 from lessor.broker.jetstream import Stream
@@ -37,10 +38,12 @@ from lessor.broker.subjects import HOST_INBOX, Shard
 from lessor.broker.vault import ObjectVault, open_vault
 from lessor.config import Config
 from lessor.errors import Code, LessorError, Problem, error_of, problem
+from lessor.http_source import HttpSource
 from lessor.ids import fresh_id
 from lessor.messages.record import HostSession
 from lessor.messages.reply import Refused
-from lessor.ports import BrokerAway, Browser, Call, HostCall, Journal, RunCall
+from lessor.ports import BrokerAway, Browser, Call, HostCall, Journal, RunCall, Runs
+from lessor.sources import RunSource, SourcedRuns
 
 log = structlog.get_logger("lessor.runtime")
 T = TypeVar("T")
@@ -74,9 +77,7 @@ async def chromium(config: Config) -> Browser | Problem:
 def settings_of(config: Config, endpoint: Endpoint | None, name: str) -> Settings:
     """How to reach the broker: the embedded one's endpoint, or the configured URL."""
     if endpoint is not None:
-        return Settings(
-            servers=(endpoint.url,), name=name, credentials=endpoint.credentials, inbox_prefix=HOST_INBOX
-        )
+        return Settings(servers=(endpoint.url,), name=name, credentials=endpoint.credentials, inbox_prefix=HOST_INBOX)
     assert config.nats_url is not None
     return Settings(
         servers=tuple(config.nats_url.split(",")),
@@ -106,9 +107,11 @@ class Host:
         endpoint: Endpoint | None,
         browser: BrowserMaker = chromium,
         journal: Callable[[Stream, Shard], Journal] = StreamJournal,
+        source: RunSource | None = None,
     ) -> None:
         self.config, self._endpoint, self._make_browser = config, endpoint, browser
         self._make_journal = journal
+        self._source = source
         self.clock = BootClock()
         self.failed = asyncio.Event()
         """Set when the host cannot go on: a broken supervisor, or a store that went back in time."""
@@ -186,12 +189,20 @@ class Host:
             raise error_of(problem(Code.SETUP_FAILED, taken))
         self._hosts = hosts
         self._io = LoopIo(asyncio.get_running_loop())
-        gateway = Gateway(broker.connection, self.config.host, self.clock, self._hand_in, self._hand_in, self._hand_in)
+        gateway = Gateway(
+            broker.connection,
+            self.config.host,
+            self.clock,
+            self._hand_in,
+            self._hand_in,
+            self._hand_in,
+            GatewayLimits(inflight_max=limits.inflight_max, tenant_acts_per_s=limits.tenant_acts_per_s),
+        )
         ports = Ports(
             clock=self.clock,
             journal=self._make_journal(broker.stream, shard),
             vault=broker.vault,
-            runs=StreamRuns(broker.stream, shard, self.clock),
+            runs=self._runs(StreamRuns(broker.stream, shard, self.clock)),
             hosts=hosts,
             browser=self._browser,
             doors=gateway,
@@ -206,6 +217,12 @@ class Host:
         self._tell(Wake(await ports.journal.owned_by(self.config.host)))
         await gateway.start()
         await self._water.keep()
+
+    def _runs(self, records: Runs) -> Runs:
+        source = self._source
+        if source is None and self.config.runs_url is not None:
+            source = HttpSource(self.config.runs_url, self.config.runs_token)
+        return records if source is None else SourcedRuns(records, source, self.clock)
 
     def _tell(self, message: object) -> None:
         tell(self._supervisor, message)
@@ -319,11 +336,12 @@ def _lock(config: Config) -> Callable[[], None]:
 class Runtime:
     """Broker, host and actors inside a program of yours: `async with lessor.Runtime(config) as runtime:`.
 
+    `source` is the application's own word on its runs (`lessor.sources`).
     `endpoint` says how workers connect. Leaving the block drains the host (at most 45 s) and ends the broker.
     """
 
-    def __init__(self, config: Config, *, browser: BrowserMaker = chromium) -> None:
-        self.config = config
+    def __init__(self, config: Config, *, browser: BrowserMaker = chromium, source: RunSource | None = None) -> None:
+        self.config, self._source = config, source
         self._browser = browser
         self._embedded: Embedded | None = None
         self.endpoint: Endpoint | None = None
@@ -335,7 +353,7 @@ class Runtime:
             started = await asyncio.to_thread(self._embedded.start)
             self.endpoint = _value(started)
         try:
-            self.host = Host(self.config, self.endpoint, self._browser)
+            self.host = Host(self.config, self.endpoint, self._browser, source=self._source)
             await self.host.open()
         except BaseException:
             await self._stop_broker()

@@ -8,6 +8,7 @@ from typing import Literal, Protocol, Self, TypeVar
 
 import msgspec
 
+from lessor import points
 from lessor.errors import Code, error_of, problem
 from lessor.ids import fresh_id
 from lessor.messages.action import AnyAction, Commit, Observation, PageView
@@ -220,7 +221,9 @@ async def settle(
             return told.step
         # The look-up is sent after this answer was: its time on the owner's clock is at least that.
         looked_up_ms = told.clock_ms
+        points.reach("look.before")
         found = await reconciler.look(step, page)
+        points.reach("look.after")
         tries += 1
         answer = await client.reconcile(
             profile,

@@ -119,6 +119,12 @@ class Run(_Face[face.Run]):
     report = _waiting(face.Run.report)
     finish = _waiting(face.Run.finish)
     fail = _waiting(face.Run.fail)
+    park = _waiting(face.Run.park)
+    queue = _waiting(face.Run.queue)
+    resume = _waiting(face.Run.resume)
+    wait_for_user = _waiting(face.Run.wait_for_user)
+    wait_for_child = _waiting(face.Run.wait_for_child)
+    wait_for_answer = _waiting(face.Run.wait_for_answer)
     __exit__ = _waiting(face.Run.__aexit__)
 
     @property
@@ -175,10 +181,16 @@ class Client(_Face[face.Client]):
     steps = _waiting(face.Client.steps)
     show_run = _waiting(face.Client.show_run)
     cancel_run = _waiting(face.Client.cancel_run)
+    runs = _waiting(face.Client.runs)
+    approvals = _waiting(face.Client.approvals)
+    approve = _waiting(face.Client.approve)
+    reject = _waiting(face.Client.reject)
+    grant = _waiting(face.Client.grant)
+    withdraw = _waiting(face.Client.withdraw)
 
-    def run(self, run: str, *, attempt: int = 1, deadline_s: float = 3600.0) -> Run:
+    def run(self, run: str, *, attempt: int = 1, deadline_s: float = 3600.0, parent: str | None = None) -> Run:
         """A run of this worker, to be entered with `with`: entering takes it (raises its claim)."""
-        return Run(self._loop, self._inner.run(run, attempt=attempt, deadline_s=deadline_s))
+        return Run(self._loop, self._inner.run(run, attempt=attempt, deadline_s=deadline_s, parent=parent))
 
     def __enter__(self) -> Self:
         self._loop.open()

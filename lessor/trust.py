@@ -3,7 +3,7 @@
 from enum import Enum
 
 from lessor.errors import Class, Code, Effect, Problem
-from lessor.messages.reply import AnyReply, Refused
+from lessor.messages.reply import Acted, AnyReply, Refused
 from lessor.ports import Silence
 
 Heard = AnyReply | Problem | Silence
@@ -38,8 +38,10 @@ def after_act(heard: Heard) -> Conclusion:
             if error.effect is Effect.UNKNOWN and error.code is not Code.OUTCOME_UNKNOWN:
                 return Conclusion.ASK
             return Conclusion.ANSWER
-        case _:
+        case Acted():
             return Conclusion.ANSWER
+        case _:
+            return Conclusion.UNKNOWN
 
 
 def after_read(heard: Heard) -> Conclusion:

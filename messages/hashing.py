@@ -10,8 +10,9 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 
 
 def payload_hash(act: Act) -> str:
-    """sha256 over what the act does: tab, revision, action, match and step; not over ids and deadlines."""
-    body = _encoder.encode((act.tab, act.revision, act.action, act.match, act.step))
+    """sha256 over what the act does: tab, revision, action, match, step, constraint; not over ids and deadlines."""
+    constraint = () if act.constraint is None else (act.constraint,)
+    body = _encoder.encode((act.tab, act.revision, act.action, act.match, act.step, *constraint))
     return hashlib.sha256(body).hexdigest()
 
 

@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from lessor.messages.action import Artifact
+from lessor.messages.health import HealthCheck
 from lessor.messages.ids import Name
 from lessor.messages.policy import PagePolicy
 from lessor.messages.reply import ActOutcome
@@ -40,7 +41,8 @@ class Activated(Record, frozen=True, kw_only=True, tag="activated"):
 
 
 class ProfileChanged(Record, frozen=True, kw_only=True, tag="profile_changed"):
-    """The profile's settings from here on. `state` is `ready`, `authentication_required`, `needs_user` or `revoked`."""
+    """The profile's settings from here on. `state` is `ready`, `authentication_required`, `needs_user`, `revoked`, or
+    `deleted`: then its objects are gone, and its name is not given again."""
 
     principal: str
     origins: tuple[str, ...]
@@ -49,6 +51,10 @@ class ProfileChanged(Record, frozen=True, kw_only=True, tag="profile_changed"):
     strict: bool = False
     state: str = "ready"
     policy: PagePolicy = PagePolicy()
+    health: HealthCheck | None = None
+    why: str | None = None
+    """What the last health check found, where the state is not `ready`."""
+    approve: tuple[str, ...] = ()
 
 
 class LeaseGranted(Record, frozen=True, kw_only=True, tag="lease_granted"):
@@ -103,6 +109,8 @@ class Intent(Record, frozen=True, kw_only=True, tag="intent"):
     step: str | None = None
     request_key: str | None = None
     policy: int = 1
+    approval: str | None = None
+    """The approval that it rests on, when one was needed."""
 
 
 class Dispatched(Record, frozen=True, kw_only=True, tag="dispatched"):
@@ -218,7 +226,10 @@ class Evidence(Record, frozen=True, kw_only=True, tag="evidence"):
 
 
 class SealCommitted(Record, frozen=True, kw_only=True, tag="seal_committed"):
-    """A new immutable generation; the last one of these is the current state."""
+    """A new immutable generation; the last one of these that is not `unhealthy` is the current state.
+
+    `lease` None: it was made while nobody held the profile, on top of `base`, as `source` says.
+    """
 
     lease: str | None
     generation: int
@@ -229,6 +240,19 @@ class SealCommitted(Record, frozen=True, kw_only=True, tag="seal_committed"):
     key_id: str
     origins: tuple[str, ...] = ()
     """What it was authenticated with; empty in old records: the profile's origins of that time."""
+    source: Literal["lease", "login", "import", "rollback", "check"] = "lease"
+    unhealthy: bool = False
+    """The health check failed: stored aside, where only a rollback finds it."""
+
+
+class Rewrapped(Record, frozen=True, kw_only=True, tag="rewrapped"):
+    """The state of a generation lies encrypted anew, under another key, in another object."""
+
+    generation: int
+    object: str
+    sha256: str
+    size: int
+    key_id: str
 
 
 class LeaseClosed(Record, frozen=True, kw_only=True, tag="lease_closed"):
@@ -261,6 +285,7 @@ AnyRecord = (
     | LeaseClosing
     | Evidence
     | SealCommitted
+    | Rewrapped
     | LeaseClosed
 )
 
@@ -289,7 +314,8 @@ class Own(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     nonce: str
     boot: str
     at_ms: int
-    state: Literal["active", "released", "revoked", "quarantined"]
+    state: Literal["active", "released", "revoked", "quarantined", "deleted"]
+    """`revoked` stays from owner to owner: whoever activates the profile ends what a revoke left open (contract 26)."""
     principal: Name | None = None
     """Whose profile it is, so that a list needs no replay; the journal's `ProfileChanged` decides."""
     until_unix_ms: int | None = None

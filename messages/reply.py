@@ -7,6 +7,7 @@ import msgspec
 
 from lessor.errors import Effect, OpenDialog, Problem
 from lessor.messages.action import Artifact, Observation, PageView, TabView
+from lessor.messages.health import HealthCheck
 from lessor.messages.policy import PagePolicy
 from lessor.messages.run import RunRecord
 from lessor.messages.step import StepRecord, StepState
@@ -58,6 +59,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: Literal["sealed", "discarded", "seal_failed"]
     reason: str
     generation: int | None = None
+    aside: int | None = None
+    """Of `seal_failed`: the state failed the health check and lies aside as this generation, which is not current."""
 
 
 class Closed(Reply, frozen=True, kw_only=True, tag="closed"):
@@ -194,16 +197,60 @@ class ProfileTold(Reply, frozen=True, kw_only=True, tag="profile"):
     idempotent_target: bool = False
     policy: PagePolicy = PagePolicy()
     leased_by: str | None = None
+    health: HealthCheck | None = None
+    why: str | None = None
+    """What the last health check found, where the state is not `ready`."""
+    approve: tuple[str, ...] = ()
+    """Kinds of act that need an approval."""
+
+
+class GenerationView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A sealed generation that is kept. `object` is its name in the store."""
+
+    generation: int
+    base: int
+    source: str
+    key_id: str
+    size: int
+    object: str
+    sha256: str
+    origins: tuple[str, ...]
+    provider: str = "chromium"
+    current: bool = False
+    unhealthy: bool = False
+
+
+class GenerationsTold(Reply, frozen=True, kw_only=True, tag="generations"):
+    """Newest first. `next` is the number that the next seal gets, `epoch` belongs into its object's name."""
+
+    epoch: int
+    next: int
+    generations: tuple[GenerationView, ...]
+
+
+class CeremonyTold(Reply, frozen=True, kw_only=True, tag="ceremony"):
+    """How long the ceremony is still open; 0: it has ended."""
+
+    left_s: float
 
 
 class Listed(Reply, frozen=True, kw_only=True, tag="listed"):
     profiles: tuple[str, ...]
+    active: tuple[str, ...] = ()
+    """Those that a host owns just now: only they can be leased."""
 
 
 class RunTold(Reply, frozen=True, kw_only=True, tag="run"):
     run: str
     revision: int
     record: RunRecord
+
+
+class RunsListed(Reply, frozen=True, kw_only=True, tag="runs_listed"):
+    """The newest change first. Approvals and grants are in `show`'s answer."""
+
+    runs: tuple[RunTold, ...]
+    more: bool = False
 
 
 class RenewalException(msgspec.Struct, frozen=True, kw_only=True):
@@ -234,7 +281,10 @@ AnyReply = (
     | StepsTold
     | StatusTold
     | ProfileTold
+    | GenerationsTold
+    | CeremonyTold
     | Listed
     | RunTold
+    | RunsListed
     | RenewedAll
 )

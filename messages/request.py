@@ -11,6 +11,7 @@ from typing import Annotated, Generic, Literal, TypeVar
 import msgspec
 
 from lessor.messages.action import AnyAction, Commit, Match, Revision
+from lessor.messages.health import HealthCheck
 from lessor.messages.ids import (
     Attempt,
     BoottimeMs,
@@ -28,8 +29,10 @@ from lessor.messages.reply import (
     Acted,
     ArtifactTold,
     Cancelled,
+    CeremonyTold,
     Closed,
     DialogAnswered,
+    GenerationsTold,
     Granted,
     Listed,
     Navigated,
@@ -40,13 +43,14 @@ from lessor.messages.reply import (
     Renewed,
     RenewedAll,
     Reply,
+    RunsListed,
     RunTold,
     StatusTold,
     StepsTold,
     StepTold,
     TabsTold,
 )
-from lessor.messages.run import RunStatus
+from lessor.messages.run import Constraint, Question, RunStatus
 from lessor.messages.step import Described, Desired
 
 R_co = TypeVar("R_co", bound=Reply, covariant=True)
@@ -123,6 +127,8 @@ class Act(PageRequest[Acted], frozen=True, kw_only=True):
     action: AnyAction
     match: Match = "target"
     step: Commit | None = None
+    constraint: Constraint | None = None
+    """A grant of the run's record that covers this act instead of an approval (contract 20)."""
 
 
 class AnswerDialog(PageRequest[DialogAnswered], frozen=True, kw_only=True):
@@ -219,6 +225,9 @@ class CreateProfile(Request[ProfileTold], frozen=True, kw_only=True):
     strict: bool = False
     policy: GivenPolicy = GivenPolicy()
     """Dialogs and whatever else a page asks of its visitor."""
+    health: HealthCheck | None = None
+    approve: Annotated[tuple[Name, ...], msgspec.Meta(max_length=16)] = ()
+    """Kinds of act that need an approval: what `action.do` says, or `commit` for every commit of a step."""
 
 
 class ShowProfile(Request[ProfileTold], frozen=True, kw_only=True):
@@ -227,6 +236,51 @@ class ShowProfile(Request[ProfileTold], frozen=True, kw_only=True):
 
 class RevokeProfile(Request[ProfileTold], frozen=True, kw_only=True):
     """Fence the profile for good: no grant any more, the live lease ends unsealed (contract 26)."""
+
+
+class DeleteProfile(Request[ProfileTold], frozen=True, kw_only=True):
+    """Remove all sealed state of a revoked profile and retire its name (contract 26)."""
+
+
+class AskGenerations(Request[GenerationsTold], frozen=True, kw_only=True):
+    """The sealed generations that are kept."""
+
+
+class RollBack(Request[ProfileTold], frozen=True, kw_only=True):
+    """Make the state of an earlier, or an unhealthy, generation the current one: as a new generation (contract 25)."""
+
+    generation: Annotated[int, msgspec.Meta(ge=1, le=2**53)]
+
+
+class CheckProfile(Request[ProfileTold], frozen=True, kw_only=True):
+    """Run the health check on the current state, in a browser of its own; what passes is sealed again."""
+
+
+class ImportState(Request[ProfileTold], frozen=True, kw_only=True):
+    """Make a sealed object that the caller put into the store the next generation (contract 25, 28).
+
+    It must open as this profile's, for `generation`, with the profile's origins, and pass the health check.
+    """
+
+    generation: Annotated[int, msgspec.Meta(ge=1, le=2**53)]
+    """The next one: an import that was overtaken is refused."""
+    object: Annotated[str, msgspec.Meta(max_length=300)]
+    sha256: RequestKey
+    ceremony: Id | None = None
+    """Of a login; used up when it succeeds."""
+
+
+class Ceremony(Request[CeremonyTold], frozen=True, kw_only=True):
+    """Begin a login ceremony, or end it (contract 28). While it is open the profile is not leased."""
+
+    ceremony: Id
+    end: bool = False
+
+
+class Rewrap(Request[GenerationsTold], frozen=True, kw_only=True):
+    """Encrypt every kept generation that is under another key anew, with `key`, the current one (contract 27)."""
+
+    key: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}\Z")]
 
 
 class ListProfiles(Request[Listed], frozen=True, kw_only=True):
@@ -241,6 +295,8 @@ class TakeRun(Request[RunTold], frozen=True, kw_only=True):
     attempt: Attempt = 1
     deadline: Moment | None = None
     """Required when the run has no record yet."""
+    parent: Name | None = None
+    """The run that waits for this one."""
 
 
 class ReportRun(Request[RunTold], frozen=True, kw_only=True):
@@ -248,6 +304,31 @@ class ReportRun(Request[RunTold], frozen=True, kw_only=True):
 
     claim: Claim
     status: RunStatus
+    question: Question | None = None
+    """What the owner is asked when the run parks."""
+
+
+class AnswerRun(Request[RunTold], frozen=True, kw_only=True):
+    """The owner's answer to an approval of the run; needs no claim (contract 20). Safe to repeat."""
+
+    approval: Id | None = None
+    """None: the only one that is pending."""
+    by: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] | None = None
+
+
+class ApproveRun(AnswerRun, frozen=True, kw_only=True):
+    """Yes: the run is queued to go on with the same page and reference."""
+
+
+class RejectRun(AnswerRun, frozen=True, kw_only=True):
+    """No: nothing was sent and nothing will be."""
+
+
+class GrantRun(Request[RunTold], frozen=True, kw_only=True):
+    """Allow acts in advance, or with `withdraw` no longer; needs no claim. Acts name the constraint they rest on."""
+
+    constraint: Constraint
+    withdraw: bool = False
 
 
 class CancelRun(Request[RunTold], frozen=True, kw_only=True):
@@ -256,6 +337,13 @@ class CancelRun(Request[RunTold], frozen=True, kw_only=True):
 
 class ShowRun(Request[RunTold], frozen=True, kw_only=True):
     """Read the run's record."""
+
+
+class ListRuns(Request[RunsListed], frozen=True, kw_only=True):
+    """The caller's runs: the latest `limit`, or only those that have not ended."""
+
+    open_only: bool = False
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 200
 
 
 class RenewAll(Request[RenewedAll], frozen=True, kw_only=True):
@@ -302,8 +390,15 @@ ProfileRequest = (
     | CreateProfile
     | ShowProfile
     | RevokeProfile
+    | DeleteProfile
+    | AskGenerations
+    | RollBack
+    | CheckProfile
+    | ImportState
+    | Ceremony
+    | Rewrap
 )
-RunRequest = TakeRun | ReportRun | CancelRun | ShowRun
+RunRequest = TakeRun | ReportRun | ApproveRun | RejectRun | GrantRun | CancelRun | ShowRun
 
 VERBS: dict[str, type[ProfileRequest]] = {
     "acquire": Acquire,
@@ -326,12 +421,24 @@ VERBS: dict[str, type[ProfileRequest]] = {
     "create": CreateProfile,
     "show": ShowProfile,
     "revoke": RevokeProfile,
+    "delete": DeleteProfile,
+    "generations": AskGenerations,
+    "rollback": RollBack,
+    "check": CheckProfile,
+    "import": ImportState,
+    "login": Ceremony,
+    "rewrap": Rewrap,
 }
 """Last token of a profile subject -> body. Those with a lease go to the owner's route, the others to any host."""
 
 RUN_VERBS: dict[str, type[RunRequest]] = {
     "take": TakeRun,
     "report": ReportRun,
+    "approve": ApproveRun,
+    "reject": RejectRun,
+    "grant": GrantRun,
     "cancel": CancelRun,
     "show": ShowRun,
 }
+
+LIST_VERBS: dict[str, type[ListProfiles | ListRuns]] = {"list": ListProfiles, "runs": ListRuns}

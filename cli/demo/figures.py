@@ -98,7 +98,6 @@ def _lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-
 def _inherited(entries: Entries) -> set[str]:
     """Request keys whose last commit was applied for a worker that never got to say what came of it: a successor took
     the lease over first, and did not send it again."""

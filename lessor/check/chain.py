@@ -14,6 +14,7 @@ from lessor.messages.record import (
     Outcome,
     ProfileChanged,
     Reconciled,
+    Rewrapped,
     SealCommitted,
     Skipped,
 )
@@ -29,7 +30,7 @@ def p1_fence(view: View) -> Findings:
     epoch, active = 0, False
     for moment in view.moments:
         if isinstance(moment, Owned):
-            epoch, active = moment.sequence, moment.own.state == "active"
+            epoch, active = moment.sequence, moment.own.state in ("active", "revoked")
         elif isinstance(moment, Wrote) and (moment.entry.epoch != epoch or not active):
             yield Finding("P1", f"an entry of epoch {moment.entry.epoch} under {epoch}, active {active}", (moment,))
 
@@ -83,7 +84,9 @@ def p9_sequence(view: View) -> Findings:
                 for record in entry.records:
                     if isinstance(record, Intent | Skipped):
                         if record.sequence != last.get(record.lease, 0) + 1:
-                            yield Finding("P9", f"number {record.sequence} after {last.get(record.lease, 0)}", (moment,))
+                            yield Finding(
+                                "P9", f"number {record.sequence} after {last.get(record.lease, 0)}", (moment,)
+                            )
                         last[record.lease] = record.sequence
             case _:
                 reply = getattr(moment, "reply", None)
@@ -107,7 +110,10 @@ def p10_one_holder(view: View) -> Findings:
                 up[instance] = moment
             case Page(instance=instance):
                 up.pop(instance, None)
-            case Sent(instance=instance, lease=lease) if held is not None and used.get(instance) not in (None, held.lease):
+            case Sent(instance=instance, lease=lease) if held is not None and used.get(instance) not in (
+                None,
+                held.lease,
+            ):
                 yield Finding("P10", f"an input of {lease} while {held.lease} is held", (moment,))
             case Wrote(entry=entry):
                 for record in entry.records:
@@ -150,9 +156,9 @@ def p11_reattach(view: View) -> Findings:
                 if isinstance(request, Close):
                     scan.closes.add((request.lease, request.claim))
                 reply = getattr(moment, "reply", None)
-                if isinstance(reply, Granted) and reply.lease is not None:
-                    if (reply.lease.lease, reply.lease.claim) not in scan.attached:
-                        yield Finding("P11", "a grant that is not on record", (moment,))
+                seen = reply.lease if isinstance(reply, Granted) else None
+                if seen is not None and (seen.lease, seen.claim) not in scan.attached:
+                    yield Finding("P11", "a grant that is not on record", (moment,))
 
 
 class _Leases:
@@ -225,7 +231,7 @@ class _Leases:
         if run is None:
             return revision == 0
         newer = run.record.attempt > self.held.scope.attempt
-        return newer if closing.reason == "fenced" else newer or not run.record.status.needs_page
+        return newer if closing.reason == "fenced" else newer or not run.record.needs_page
 
 
 def p12_renewal(view: View) -> Findings:
@@ -278,21 +284,27 @@ def p13_expired_never_seals(view: View) -> Findings:
 
 
 def p14_seal_chain(view: View) -> Findings:
-    """A lease starts from the last generation; each seal is a new one on top of its lease's own, and none
-    comes after its lease."""
-    generation, base, objects = 0, 0, set[str]()
+    """A lease starts from the current generation; each seal is a new one on top of its lease's own, and none
+    comes after its lease. What is sealed without a lease is sealed while there is none, on top of a known one."""
+    last, current, base, objects = 0, 0, 0, set[str]()
     held: str | None = None
     for moment, record in view.records():
         match record:
             case LeaseGranted():
                 base, held = record.base, record.lease
-                if base != generation:
-                    yield Finding("P14", f"a lease from {base} while generation {generation} is current", (moment,))
+                if base != current:
+                    yield Finding("P14", f"a lease from {base} while generation {current} is current", (moment,))
             case SealCommitted():
-                wrong = (record.generation, record.base) != (generation + 1, base) or record.object in objects
+                on = base if record.lease is not None else record.base if record.base <= last else None
+                wrong = (record.generation, record.base) != (last + 1, on) or record.object in objects
                 if wrong or record.lease != held:
-                    yield Finding("P14", f"a seal on top of {generation} by {record.lease}, held {held}", (moment,))
-                generation = record.generation
+                    yield Finding("P14", f"a seal on top of {current} by {record.lease}, held {held}", (moment,))
+                last = record.generation
+                current = current if record.unhealthy else last
+                objects.add(record.object)
+            case Rewrapped():
+                if record.object in objects or record.generation > last or held is not None:
+                    yield Finding("P14", f"generation {record.generation} encrypted anew, held {held}", (moment,))
                 objects.add(record.object)
             case LeaseClosed():
                 held = None
@@ -310,7 +322,9 @@ def p15_unknown_stays(view: View) -> Findings:
         match record:
             case Intent():
                 if record.lease in retired:
-                    yield Finding("P15", "an intent on a lease with an unknown outcome", (retired[record.lease], moment))
+                    yield Finding(
+                        "P15", "an intent on a lease with an unknown outcome", (retired[record.lease], moment)
+                    )
                 if record.request_key is not None:
                     if record.request_key in blocked:
                         yield Finding("P15", "an intent of an unknown step", (blocked[record.request_key], moment))
@@ -343,14 +357,16 @@ def p16_teardown(view: View) -> Findings:
             due_ms = None
         match moment:
             case RunWritten(run=run, record=record):
-                needs[run.split("/", 1)[1]] = record.status.needs_page
+                needs[run.split("/", 1)[1]] = record.needs_page
                 if held is not None and run.split("/", 1)[1] == held.scope.run:
-                    due_ms = None if record.status.needs_page else max(moment.at_ms, earliest_ms) + ticks_ms
+                    due_ms = None if record.needs_page else max(moment.at_ms, earliest_ms) + ticks_ms
             case Wrote(entry=entry):
                 for written in entry.records:
                     if isinstance(written, LeaseGranted):
                         held = written
-                        due_ms = None if needs.get(written.scope.run, True) else max(moment.at_ms, earliest_ms) + ticks_ms
+                        due_ms = (
+                            None if needs.get(written.scope.run, True) else max(moment.at_ms, earliest_ms) + ticks_ms
+                        )
                     elif isinstance(written, LeaseClosing | LeaseClosed):
                         held, due_ms = None, None
             case _:
@@ -370,5 +386,3 @@ def p19_durability(view: View) -> Findings:
     for moment in view.moments:
         if isinstance(moment, Acknowledged) and moment.sequence not in stored:
             yield Finding("P19", f"sequence {moment.sequence} was acknowledged and is gone", (moment,))
-
-

@@ -2,7 +2,21 @@
 
 from dataclasses import dataclass, field
 
-from lessor.check.history import Came, Concluded, Dropped, Hit, Ordered, Owned, Passed, Rest, Sent, Told, Wrote
+from lessor.check.history import (
+    AnyMoment,
+    Came,
+    Concluded,
+    Dropped,
+    Hit,
+    Ordered,
+    Page,
+    Owned,
+    Passed,
+    Rest,
+    Sent,
+    Told,
+    Wrote,
+)
 from lessor.check.view import Finding, Findings, Number, View
 from lessor.errors import Class, Code, Effect
 from lessor.limits import ms
@@ -74,54 +88,95 @@ def _clear(record: AnyRecord, cleared: set[Number], commits: dict[str, list[Numb
 
 def p6_truth(view: View) -> Findings:
     """Applied: the input came before. SUCCEEDED: the effect did. NOT_SENT, skipped, refused, or so
-    reconciled: no effect, ever; NOT_SENT and skipped: no input either."""
-    inputs, hits = dict[Number, Sent | Hit](), dict[Number, Hit]()
-    untouched, void = dict[Number, Wrote](), dict[Number, Wrote]()
-    commits, acts, told = dict[str, Number](), dict[str, Hit](), dict[str, Concluded]()
+    reconciled: no effect, ever; NOT_SENT and skipped: no input either. A page on record as gone is gone."""
+    truth = _Truth(view.has_sent)
     for moment in view.moments:
         match moment:
             case Sent():
-                inputs[moment.lease, moment.sequence] = moment
-                if (moment.lease, moment.sequence) in untouched:
-                    yield Finding("P6", "an input that was not sent", (untouched[moment.lease, moment.sequence], moment))
+                yield from truth.sent(moment)
             case Hit():
-                number = (moment.lease, moment.sequence)
-                hits[number] = moment
-                if not view.has_sent:
-                    inputs[number] = moment
-                if number in void:
-                    yield Finding("P6", "an effect of what had none", (void[number], moment))
-                if moment.act in told:
-                    yield Finding("P6", "an effect of an act that its program was told had none", (told[moment.act], moment))
-                if moment.act:
-                    acts[moment.act] = moment
+                yield from truth.hit(moment)
             case Concluded(effect=Effect.NONE, act=str() as act) if act:
-                told[act] = moment
-                if act in acts:
-                    yield Finding("P6", "a program is told that an act had no effect", (acts[act], moment))
+                yield from truth.concluded(moment)
+            case Page():
+                truth.pages[moment.instance] = moment
             case Wrote(entry=entry):
                 for record in entry.records:
-                    match record:
-                        case Intent(request_key=str() as key):
-                            commits[key] = (record.lease, record.sequence)
-                        case Outcome(outcome=ActOutcome.APPLIED):
-                            if (record.lease, record.sequence) not in inputs:
-                                yield Finding("P6", "applied before any input", (moment,))
-                        case Outcome(outcome=ActOutcome.NOT_SENT) | Skipped():
-                            number = (record.lease, record.sequence)
-                            void[number] = untouched[number] = moment
-                            if number in inputs:
-                                yield Finding("P6", "not sent, though it was", (inputs[number], moment))
-                        case Reconciled(counted=True, verdict="succeeded"):
-                            if commits[record.request_key] not in hits:
-                                yield Finding("P6", "succeeded before any effect", (moment,))
-                        case Reconciled(counted=True, verdict="not_sent"):
-                            number = commits[record.request_key]
-                            void[number] = moment
-                            if number in hits:
-                                yield Finding("P6", "reconciled as not sent, though it happened", (hits[number], moment))
-                        case _:
-                            pass
+                    yield from truth.wrote(moment, record)
+            case _:
+                pass
+
+
+@dataclass
+class _Truth:
+    """What really happened so far, and what was said of it for good."""
+
+    has_sent: bool
+    inputs: dict[Number, AnyMoment] = field(default_factory=dict[Number, AnyMoment])
+    hits: dict[Number, Hit] = field(default_factory=dict[Number, Hit])
+    acts: dict[str, Hit] = field(default_factory=dict[str, Hit])
+    commits: dict[str, Number] = field(default_factory=dict[str, Number])
+    untouched: dict[Number, Wrote] = field(default_factory=dict[Number, Wrote])
+    """Numbers that got no input."""
+    void: dict[Number, Wrote] = field(default_factory=dict[Number, Wrote])
+    """Numbers that had no effect."""
+    pages: dict[str, Page] = field(default_factory=dict[str, Page])
+    instances: dict[str, str] = field(default_factory=dict[str, str])
+    """Lease -> browser."""
+    told: dict[str, Concluded] = field(default_factory=dict[str, Concluded])
+    """Acts whose programs were told so."""
+
+    def sent(self, moment: Sent) -> Findings:
+        number = (moment.lease, moment.sequence)
+        self.inputs[number] = moment
+        if number in self.untouched:
+            yield Finding("P6", "an input that was not sent", (self.untouched[number], moment))
+
+    def hit(self, moment: Hit) -> Findings:
+        number = (moment.lease, moment.sequence)
+        self.hits[number] = moment
+        if not self.has_sent:
+            self.inputs[number] = moment
+        if number in self.void:
+            yield Finding("P6", "an effect of what had none", (self.void[number], moment))
+        if moment.act in self.told:
+            what = "an effect of an act whose program was told that it had none"
+            yield Finding("P6", what, (self.told[moment.act], moment))
+        if moment.act:
+            self.acts[moment.act] = moment
+
+    def concluded(self, moment: Concluded) -> Findings:
+        self.told[moment.act] = moment
+        if moment.act in self.acts:
+            what = "a program is told that an act had no effect"
+            yield Finding("P6", what, (self.acts[moment.act], moment))
+
+    def wrote(self, moment: Wrote, record: AnyRecord) -> Findings:
+        match record:
+            case LeaseGranted():
+                self.instances[record.lease] = record.instance
+            case LeaseClosed(gone_ms=int()):
+                page = self.pages.get(self.instances.get(record.lease, ""))
+                if page is not None and page.state != "gone":
+                    yield Finding("P6", "a page that is there is recorded as gone", (page, moment))
+            case Intent(request_key=str() as key):
+                self.commits[key] = (record.lease, record.sequence)
+            case Outcome(outcome=ActOutcome.APPLIED):
+                if (record.lease, record.sequence) not in self.inputs:
+                    yield Finding("P6", "applied before any input", (moment,))
+            case Outcome(outcome=ActOutcome.NOT_SENT) | Skipped():
+                number = (record.lease, record.sequence)
+                self.void[number] = self.untouched[number] = moment
+                if number in self.inputs:
+                    yield Finding("P6", "not sent, though it was", (self.inputs[number], moment))
+            case Reconciled(counted=True, verdict="succeeded"):
+                if self.commits[record.request_key] not in self.hits:
+                    yield Finding("P6", "succeeded before any effect", (moment,))
+            case Reconciled(counted=True, verdict="not_sent"):
+                number = self.commits[record.request_key]
+                self.void[number] = moment
+                if number in self.hits:
+                    yield Finding("P6", "reconciled as not sent, though it happened", (self.hits[number], moment))
             case _:
                 pass
 
@@ -155,7 +210,7 @@ class _Known:
     keys: dict[str, set[Number]] = field(default_factory=dict[str, set[Number]])
     succeeded: set[str] = field(default_factory=set[str])
     expires_ms: dict[str, int] = field(default_factory=dict[str, int])
-    sealed: dict[str, int] = field(default_factory=dict[str, int])
+    sealed: dict[str, int | None] = field(default_factory=dict[str, int | None])
     closed: dict[str, LeaseClosed] = field(default_factory=dict[str, LeaseClosed])
     claims: dict[str, int] = field(default_factory=dict[str, int])
     principal: str | None = None
@@ -181,7 +236,7 @@ class _Known:
             case Attached():
                 self.claims[record.lease] = record.claim
             case SealCommitted(lease=str() as lease):
-                self.sealed[lease] = record.generation
+                self.sealed[lease] = None if record.unhealthy else record.generation
             case LeaseClosed():
                 self.closed[record.lease] = record
             case _:
@@ -230,7 +285,8 @@ def _disagrees(known: _Known, request: ProfileRequest, answer: Told) -> str | No
             right = receipt.generation == sealed and (receipt.kind == "sealed") == (sealed is not None)
             if closed is not None:
                 right = (closed.receipt, closed.generation) == (receipt.kind, receipt.generation)
-            return None if right and (closed is not None or sealed is not None) else "no such receipt on record"
+            known_end = closed is not None or request.lease in known.sealed
+            return None if right and known_end else "no such receipt on record"
         case _:
             return None
 
@@ -282,7 +338,7 @@ def p17_tenants(view: View) -> Findings:
             if f"{caller.tenant}/{caller.principal}" == f"{view.profile.split('/', 1)[0]}/{known.principal}":
                 continue
             code = moment.reply.error.code if isinstance(moment.reply, Refused) else None
-            silent = code in (Code.NOT_FOUND, Code.FORBIDDEN, Code.MOVED, Code.BROKER_UNAVAILABLE, Code.PROFILE_QUARANTINED)
+            silent = code in (Code.NOT_FOUND, Code.FORBIDDEN, Code.MOVED, Code.BROKER_UNAVAILABLE)
             if not silent or moment.reply.lease is not None:
                 yield Finding("P17", f"{caller.principal} was answered", (view.came[moment.slot], moment))
 

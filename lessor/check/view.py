@@ -10,7 +10,6 @@ from lessor.check.history import (
     Dropped,
     Healed,
     History,
-    Owned,
     Passed,
     Rest,
     RunWritten,
@@ -108,12 +107,11 @@ def views(history: History, limits: Limits) -> list[View]:
                     view.moments.append(moment)
                     view.healed_ms = moment.at_ms if isinstance(moment, Healed) else view.healed_ms
             case _:
-                view = found.get(moment.profile)
-                if view is None:
-                    view = View(moment.profile, limits, has_acknowledgements=acknowledged, has_sent=sent)
-                    view.moments += [run for run in runs if _tenant(run.run) == _tenant(moment.profile)]
-                    found[moment.profile] = view
-                _place(view, moment, slots)
+                if moment.profile not in found:
+                    begun = View(moment.profile, limits, has_acknowledgements=acknowledged, has_sent=sent)
+                    begun.moments += [run for run in runs if _tenant(run.run) == _tenant(moment.profile)]
+                    found[moment.profile] = begun
+                _place(found[moment.profile], moment, slots)
     for view in found.values():
         view.ends_ms = history[-1].at_ms
     return list(found.values())
@@ -149,7 +147,3 @@ class Runs:
     def fresh(self, revision: int, at_ms: int) -> bool:
         """Whether it was current at most 5 s before."""
         return self.replaced_ms.get(revision, at_ms) >= at_ms - 5000
-
-
-def is_own_entry(moment: AnyMoment) -> bool:
-    return isinstance(moment, Wrote | Owned)

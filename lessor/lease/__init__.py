@@ -14,6 +14,8 @@ from lessor.lease import (
     acquire,
     acting,
     alarm,
+    approval,
+    chores,
     control,
     declaring,
     dialog,
@@ -29,8 +31,11 @@ from lessor.lease import (
 from lessor.lease.verdict import (
     Aimed,
     Alarm,
+    ApprovalAsked,
     Asked,
     BrowserGone,
+    ChoreLanded,
+    ChoreOver,
     ClosedLanded,
     ClosingLanded,
     Desk,
@@ -41,6 +46,7 @@ from lessor.lease.verdict import (
     Extended,
     FileStored,
     GrantLanded,
+    GrantRead,
     IntentLanded,
     Killed,
     Looked,
@@ -61,13 +67,18 @@ from lessor.messages.request import (
     Acquire,
     Act,
     AnswerDialog,
+    AskGenerations,
     AskOutcome,
     AskStatus,
     Cancel,
+    Ceremony,
     Checkpoint,
+    CheckProfile,
     Close,
     CreateProfile,
     DeclareStep,
+    DeleteProfile,
+    ImportState,
     ListSteps,
     Navigate,
     Observe,
@@ -75,13 +86,15 @@ from lessor.messages.request import (
     Reconcile,
     Renew,
     RevokeProfile,
+    Rewrap,
+    RollBack,
     ShowArtifacts,
     ShowProfile,
     ShowTabs,
 )
 
 
-def decide(ledger: Ledger, desk: Desk, event: Event, now: Now) -> Verdict:  # noqa: C901 -- a case per event
+def decide(ledger: Ledger, desk: Desk, event: Event, now: Now) -> Verdict:  # noqa: C901 -- a row per event
     """What follows from one message. Every branch of the lease contract hangs below this table."""
     match event:
         case Asked():
@@ -98,6 +111,10 @@ def decide(ledger: Ledger, desk: Desk, event: Event, now: Now) -> Verdict:  # no
             return starting.grant_landed(ledger, desk, now)
         case Aimed():
             return acting.aimed(ledger, desk, event, now)
+        case GrantRead():
+            return acting.grant_read(ledger, desk, event, now)
+        case ApprovalAsked():
+            return approval.asked(ledger, desk, event, now)
         case IntentLanded():
             return acting.intent_landed(ledger, desk, event, now)
         case DispatchDone():
@@ -110,27 +127,24 @@ def decide(ledger: Ledger, desk: Desk, event: Event, now: Now) -> Verdict:  # no
             return dialog.closed(ledger, desk, event, now)
         case ReadDone():
             return lane.read_done(ledger, desk, event, now)
-        case ClosingLanded():
-            return ending.closing_landed(ledger, desk, now)
+        case ClosingLanded() | SealLanded() | ClosedLanded():
+            return ending.landed(ledger, desk, event, now)
         case Looked():
             return ending.looked(ledger, desk, event, now)
         case Sealed():
             return ending.sealed(ledger, desk, event, now)
         case SealFailed():
             return ending.seal_failed(ledger, desk, event, now)
-        case SealLanded():
-            return ending.seal_landed(ledger, desk, now)
         case Killed():
-            # The browser of a start that was dropped leaves nothing to close.
-            return ending.killed(ledger, desk, event, now) if desk.ending == "killing" else Verdict(desk)
-        case ClosedLanded():
-            return ending.closed_landed(ledger, desk, now)
+            return ending.killed(ledger, desk, event, now)
         case BrowserGone() | Extended():
             return _browser(ledger, desk, event, now)
         case RunSeen():
             return sweep.run_seen(ledger, desk, event, now)
         case TickDue():
             return sweep.ticked(ledger, desk, now)
+        case ChoreOver() | ChoreLanded():
+            return chores.went_on(ledger, desk, event, now)
         case Drain():
             return ending.drain(ledger, desk, now)
         case _:
@@ -142,7 +156,7 @@ def _awake(desk: Desk, now: Now) -> Desk:
     return replace(desk, idle_since_ms=now.ms)
 
 
-def _asked(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
+def _asked(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:  # noqa: C901 -- a row per request
     match asked.request:
         case Acquire():
             return acquire.ask(ledger, desk, asked, now)
@@ -178,6 +192,20 @@ def _asked(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
             return profile.show(ledger, desk, asked, now)
         case RevokeProfile():
             return profile.revoke(ledger, desk, asked, now)
+        case DeleteProfile():
+            return chores.delete(ledger, desk, asked, now)
+        case AskGenerations():
+            return chores.generations(ledger, desk, asked, now)
+        case RollBack():
+            return chores.roll_back(ledger, desk, asked, now)
+        case CheckProfile():
+            return chores.check(ledger, desk, asked, now)
+        case ImportState():
+            return chores.import_(ledger, desk, asked, now)
+        case Ceremony():
+            return chores.ceremony(ledger, desk, asked, now)
+        case Rewrap():
+            return chores.rewrap(ledger, desk, asked, now)
         case _:
             assert_never(asked.request)
 

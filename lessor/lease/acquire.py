@@ -6,7 +6,7 @@ import msgspec
 
 from lessor.errors import Code, Problem, problem
 from lessor.journal import LeaseState, Ledger
-from lessor.lease import ending, queue, starting
+from lessor.lease import chores, ending, queue, starting
 from lessor.lease.admit import known
 from lessor.lease.answers import lease_view, refusal
 from lessor.lease.verdict import (
@@ -54,6 +54,8 @@ def _refused_at_the_door(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> 
     assert ledger.profile is not None
     if ledger.profile.state == "revoked":
         return problem(Code.PROFILE_REVOKED, "The profile is revoked: use another one.")
+    if desk.ceremony is not None and now.ms < desk.ceremony.until_ms:
+        return chores.ceremony_open(desk.ceremony, now)
     if acquire.horizon_s <= 0:
         return problem(Code.INVALID_REQUEST, "The horizon lies in the past: ask for horizon_s > 0.")
     if acquire.provider != "chromium":
@@ -183,6 +185,8 @@ def _grantable(
     ledger: Ledger, desk: Desk, event: RunsRead, held: LeaseState | None, record: RunRecord, now: Now
 ) -> Verdict:
     asked = event.asked
+    if held is None and desk.chore is not None:
+        return queue.wait(ledger, desk, asked, now)
     if held is None:
         return starting.ask(ledger, desk, asked, record, event.mine, now)
     if held.phase == "closing":
@@ -240,7 +244,7 @@ def _gives_way(desk: Desk, held: LeaseState, holder: RunReading) -> bool:
     record = holder.record
     if holder.read_ms <= desk.last_call_ms:
         return False
-    if record is None or not record.status.needs_page:
+    if record is None or not record.needs_page:
         return True
     return record.attempt > held.scope.attempt
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 from msgspec import structs
 
 from lessor import steps
-from lessor.errors import Code, Effect, Problem
+from lessor.errors import Code, Effect, Problem, problem
 from lessor.findings import Away, NotSent, Paused, Sent, Target
 from lessor.journal import LeaseState, Ledger
-from lessor.lease import dialog, ending
+from lessor.lease import approval, dialog, ending
 from lessor.lease.admit import holder, in_time, page_there
 from lessor.lease.answers import not_sent, refusal, unknown_outcome, view_for
 from lessor.lease.lane import away_problem, finish
@@ -18,6 +18,7 @@ from lessor.lease.verdict import (
     Desk,
     Dispatch,
     DispatchDone,
+    GrantRead,
     IntentLanded,
     Now,
     Operation,
@@ -44,18 +45,50 @@ def aimed(ledger: Ledger, desk: Desk, event: Aimed, now: Now) -> Verdict:
     if isinstance(held, Problem):
         found = held
     if isinstance(found, Problem):
-        reply = refusal(ledger, desk, current.asked, found, now).reply
-        skipped: tuple[AnyRecord, ...] = ()
-        if found.code is Code.NOT_SENT:
-            number = _sequence(current)
-            skipped = (Skipped(lease=current.op.lease, sequence=number),)
-            if reply.lease is not None:
-                reply = structs.replace(reply, lease=structs.replace(reply.lease, next_sequence=number + 1))
-        return finish(ledger, desk, reply, skipped, now)
+        return _refused(ledger, desk, current, found, now)
     assert isinstance(held, LeaseState)
-    desk = replace(desk, operation=replace(current, phase="intending", target=found))
-    intent = _intent(held, current.op, found)
-    return Verdict(desk, records=(intent,), effects=(Again(IntentLanded(event.slot)),))
+    if approval.must_ask(ledger, current.op):
+        return approval.read(ledger, desk, replace(current, target=found))
+    current = replace(current, target=found)
+    return _intend(desk, current, held)
+
+
+def grant_read(ledger: Ledger, desk: Desk, event: GrantRead, now: Now) -> Verdict:
+    """What the run's owner said was read just now: the intent, a refusal, or a question to the owner."""
+    current = desk.operation
+    if current is None or current.asked.slot != event.slot or current.phase != "granting":
+        return Verdict(desk)
+    held = _gates(ledger, desk, current, now)
+    if isinstance(held, Problem):
+        return _refused(ledger, desk, current, held, now)
+    desk, weighed = approval.weigh(desk, current, held, event, now)
+    match weighed:
+        case Problem():
+            return _refused(ledger, desk, current, weighed, now)
+        case Operation():
+            return _intend(desk, weighed, held)
+        case _:
+            return approval.ask(desk, current, held, weighed)
+
+
+def _refused(ledger: Ledger, desk: Desk, current: Operation, found: Problem, now: Now) -> Verdict:
+    """Before the intent a refusal leaves no trace, but a cancelled act uses its number up."""
+    reply = refusal(ledger, desk, current.asked, found, now).reply
+    skipped: tuple[AnyRecord, ...] = ()
+    if found.code is Code.NOT_SENT:
+        number = _sequence(current)
+        skipped = (Skipped(lease=current.op.lease, sequence=number),)
+        if reply.lease is not None:
+            reply = structs.replace(reply, lease=structs.replace(reply.lease, next_sequence=number + 1))
+    return finish(ledger, desk, reply, skipped, now)
+
+
+def _intend(desk: Desk, current: Operation, held: LeaseState) -> Verdict:
+    assert isinstance(current.op, Act)
+    assert current.target is not None
+    desk = replace(desk, operation=replace(current, phase="intending"))
+    intent = _intent(held, current.op, current.target, current.approval)
+    return Verdict(desk, records=(intent,), effects=(Again(IntentLanded(current.asked.slot)),))
 
 
 def _gates(ledger: Ledger, desk: Desk, current: Operation, now: Now) -> LeaseState | Problem:
@@ -65,6 +98,8 @@ def _gates(ledger: Ledger, desk: Desk, current: Operation, now: Now) -> LeaseSta
         return held
     if current.cancelled:
         return not_sent(_sequence(current), "it was cancelled")
+    if current.granted_until_ms is not None and now.ms >= current.granted_until_ms:
+        return problem(Code.GRANT_NOT_APPLICABLE, "The approval or grant has ended meanwhile: ask again.")
     late = in_time(held, current.op, desk, now)
     return (late if isinstance(late, Problem) else None) or page_there(desk, now) or held
 
@@ -74,7 +109,7 @@ def _sequence(current: Operation) -> int:
     return current.op.sequence
 
 
-def _intent(held: LeaseState, act: Act, target: Target) -> Intent:
+def _intent(held: LeaseState, act: Act, target: Target, approved: str | None) -> Intent:
     assert act.sequence == held.next_sequence, (act.sequence, held.next_sequence)
     step = act.step
     return Intent(
@@ -91,6 +126,7 @@ def _intent(held: LeaseState, act: Act, target: Target) -> Intent:
         task=step.task if step else None,
         step=step.step if step else None,
         request_key=step.request_key if step else None,
+        approval=approved,
     )
 
 

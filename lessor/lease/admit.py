@@ -14,7 +14,8 @@ from lessor.messages.request import Act, AnswerDialog, Navigate, Observe, ShowAr
 
 def known(ledger: Ledger, desk: Desk, caller: Caller) -> Problem | None:
     """A profile of somebody else is indistinguishable from an unknown one (contract 4)."""
-    if ledger.profile is None or caller.principal != ledger.profile.principal:
+    profile = ledger.profile
+    if profile is None or profile.state == "deleted" or caller.principal != profile.principal:
         return not_found(desk)
     return None
 

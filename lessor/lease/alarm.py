@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from lessor.errors import Code, problem
 from lessor.journal import Ledger
-from lessor.lease import acting, ending, lane, queue, starting
+from lessor.lease import acting, chores, ending, lane, queue, starting
 from lessor.lease.answers import refusal
 from lessor.lease.turn import next_turn
 from lessor.lease.verdict import Asked, Desk, Now, Operation, Release, Say, Verdict
@@ -29,6 +29,8 @@ def alarm_ms(ledger: Ledger, desk: Desk) -> int | None:
     moments += [_late_ms(asked) for asked in (*desk.closers, *desk.questions, *desk.lane)]
     if desk.retry_ms is not None:
         moments.append(desk.retry_ms)
+    if (ceremony_ms := chores.moment_ms(desk)) is not None:
+        moments.append(ceremony_ms)
     if idle(ledger, desk):
         moments.append(_idle_until_ms(desk))
     return min(moments, default=None)
@@ -57,7 +59,8 @@ def idle(ledger: Ledger, desk: Desk) -> bool:
     """No lease, no start, nobody waiting: the profile may be given back."""
     free = ledger.lease is None or ledger.lease.phase == "closed"
     waited_for = bool(desk.queue) and not desk.draining
-    return free and desk.start is None and not waited_for and desk.ending is None and not desk.passive
+    worked_on = desk.start is not None or desk.chore is not None or desk.ceremony is not None
+    return free and not worked_on and not waited_for and desk.ending is None and not desk.passive
 
 
 def _idle_until_ms(desk: Desk) -> int:
@@ -75,6 +78,9 @@ def ring(ledger: Ledger, desk: Desk, now: Now) -> Verdict:
         return over
     if desk.retry_ms is not None and now.ms >= desk.retry_ms:
         return ending.retry(ledger, desk, now)
+    ceremony_ms = chores.moment_ms(desk)
+    if ceremony_ms is not None and now.ms >= ceremony_ms:
+        return chores.expire(desk, now)
     late = _late(ledger, desk, now)
     if late is not None:
         return late

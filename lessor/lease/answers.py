@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from lessor.errors import Class, Code, Effect, Problem, problem
 from lessor.journal import LeaseState, Ledger
 from lessor.lease.verdict import Asked, Desk, Now, PageOp, Remembered, Say, Verdict
-from lessor.messages.reply import LeaseView, Receipt, Refused, Reply
+from lessor.messages.record import ProfileChanged
+from lessor.messages.reply import LeaseView, ProfileTold, Receipt, Refused, Reply
 from lessor.messages.request import LeaseRequest
 
 
@@ -63,9 +64,28 @@ def remember(desk: Desk, op: PageOp, reply: Reply) -> Desk:
 def receipt(held: LeaseState) -> Receipt:
     """How a lease ended; a sealed one also while its browser is still being taken down."""
     assert held.reason is not None
-    kind = "sealed" if held.generation is not None else held.receipt
+    kind = "sealed" if held.generation is not None else "seal_failed" if held.aside is not None else held.receipt
     assert kind is not None
-    return Receipt(kind=kind, reason=held.reason, generation=held.generation)
+    return Receipt(kind=kind, reason=held.reason, generation=held.generation, aside=held.aside)
+
+
+def told_profile(ledger: Ledger, desk: Desk, profile: ProfileChanged) -> ProfileTold:
+    held = ledger.lease
+    return ProfileTold(
+        profile=desk.profile,
+        principal=profile.principal,
+        origins=profile.origins,
+        state=profile.state,
+        generation=ledger.generation,
+        settle_s=profile.settle_s,
+        strict=profile.strict,
+        idempotent_target=profile.idempotent_target,
+        approve=profile.approve,
+        policy=profile.policy,
+        leased_by=held.scope.run if held is not None and held.phase != "closed" else None,
+        health=profile.health,
+        why=profile.why,
+    )
 
 
 def told_time(now: Now, at_ms: int) -> str:

@@ -2,7 +2,7 @@
 
 from msgspec import structs
 
-from lessor import steps
+from lessor import redact, steps
 from lessor.errors import Code, Problem, problem
 from lessor.journal import Ledger, StepHistory
 from lessor.lease.admit import known
@@ -26,7 +26,7 @@ def declare(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
     if refused is not None:
         return refuse(ledger, desk, asked, refused, now)
     key = request_key(wanted.task, wanted.step)
-    desired = structs.replace(wanted.desired, target=_bare(wanted.desired.target))
+    desired = structs.replace(wanted.desired, target=redact.words(wanted.desired.target))
     history = ledger.steps.get(key) or StepHistory()
     conflict = _conflict(ledger, key, history, desired)
     if conflict is not None:
@@ -46,11 +46,6 @@ def declare(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
         blocked_by=steps.not_done(ledger, desired.depends),
     )
     return Verdict(desk, records=(record,), replies=(Say(asked.slot, StepTold(step=told)),))
-
-
-def _bare(target: str) -> str:
-    """Queries and fragments of an address carry tokens; the journal keeps neither."""
-    return target.split("?", 1)[0].split("#", 1)[0] if "://" in target else target
 
 
 def _conflict(ledger: Ledger, key: str, history: StepHistory, desired: Desired) -> Problem | None:
@@ -96,7 +91,7 @@ def checkpoint(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
         full = problem(Code.TOO_LARGE, f"A step has at most {CHECKPOINTS_MAX} checkpoints: record fewer.")
         return refuse(ledger, desk, asked, full, now)
     record = Checkpointed(
-        request_key=fact.request_key, run=fact.run, claim=fact.claim, name=fact.name, fact=_bare(fact.fact)
+        request_key=fact.request_key, run=fact.run, claim=fact.claim, name=fact.name, fact=redact.words(fact.fact)
     )
     seen = (*told.checkpoints, CheckpointView(name=fact.name, fact=record.fact, at_ms=now.ms))
     reply = StepTold(step=structs.replace(told, checkpoints=seen))

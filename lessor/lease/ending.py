@@ -6,10 +6,10 @@ egress confirmed gone -> `LeaseClosed`. Until then the profile stays exclusive (
 
 from dataclasses import replace
 
-from lessor import steps
+from lessor import redact, steps
 from lessor.errors import Code, problem
 from lessor.journal import LeaseState, Ledger
-from lessor.lease import queue
+from lessor.lease import chores, queue
 from lessor.lease.answers import receipt, refusal, refuse
 from lessor.lease.turn import next_turn
 from lessor.lease.verdict import (
@@ -34,7 +34,7 @@ from lessor.lease.verdict import (
 )
 from lessor.limits import ms
 from lessor.messages.hashing import text_hash
-from lessor.messages.record import Evidence, LeaseClosed, LeaseClosing, SealCommitted
+from lessor.messages.record import AnyRecord, Evidence, LeaseClosed, LeaseClosing, SealCommitted
 from lessor.messages.reply import Closed, StepState
 from lessor.messages.request import Act, Close
 
@@ -63,6 +63,17 @@ def begin(ledger: Ledger, desk: Desk, reason: str, seal: bool, now: Now, run_rev
         cancel = (CancelRead(),)
     desk = replace(desk, ending="closing", seal_tries=0, retry_ms=None)
     return Verdict(desk, records=(closing,), effects=(*cancel, Again(ClosingLanded())))
+
+
+def landed(ledger: Ledger, desk: Desk, event: ClosingLanded | SealLanded | ClosedLanded, now: Now) -> Verdict:
+    """A record of the end is on disk: go on from there."""
+    match event:
+        case ClosingLanded():
+            return closing_landed(ledger, desk, now)
+        case SealLanded():
+            return seal_landed(ledger, desk, now)
+        case ClosedLanded():
+            return closed_landed(ledger, desk, now)
 
 
 def closing_landed(ledger: Ledger, desk: Desk, now: Now) -> Verdict:
@@ -101,7 +112,7 @@ def over(ledger: Ledger, desk: Desk, now: Now) -> Verdict | None:
 
 def drain(ledger: Ledger, desk: Desk, now: Now) -> Verdict:
     """The host is stopping: after the running operation the lease is sealed and closed (contract 24)."""
-    desk = replace(desk, draining=True)
+    desk = replace(desk, draining=True, ceremony=None)
     held = ledger.lease
     if held is None or held.phase != "live" or desk.ending is not None:
         return Verdict(desk)
@@ -126,10 +137,12 @@ def _proceed(ledger: Ledger, desk: Desk, now: Now) -> Verdict:
     if held.reason == "retired" and desk.browser == "live" and desk.ending in ("closing", "waiting"):
         until_ms = now.ms + ms(desk.limits.look_s)
         return Verdict(replace(desk, ending="looking"), effects=(Look(until_ms),))
-    if held.seal and held.generation is None and desk.browser == "live" and now.ms < held.seal_by_ms:
+    due = held.seal and held.generation is None and held.aside is None
+    if due and desk.browser == "live" and now.ms < held.seal_by_ms:
         until_ms = min(now.ms + ms(desk.limits.close_s), held.seal_by_ms)
         sealing = replace(desk, ending="sealing", retry_ms=None)
-        return Verdict(sealing, effects=(SealState(ledger.generation + 1, until_ms),))
+        assert ledger.profile is not None
+        return Verdict(sealing, effects=(SealState(ledger.next_generation, until_ms, ledger.profile.health),))
     killing = replace(desk, ending="killing", retry_ms=None)
     return Verdict(killing, effects=(KillBrowser(held.instance),))
 
@@ -142,8 +155,8 @@ def looked(ledger: Ledger, desk: Desk, event: Looked, now: Now) -> Verdict:
     page = event.page
     evidence = Evidence(
         lease=held.id,
-        url=page.url.split("?", 1)[0][:1024],
-        title=page.title[:256],
+        url=redact.address(page.url),
+        title=redact.words(page.title)[:256],
         text_sha256=text_hash(page.text),
     )
     found = steps.shown(ledger, steps.awaiting(ledger, held, StepState.UNKNOWN, StepState.DISPATCHED), page)
@@ -159,15 +172,18 @@ def sealed(ledger: Ledger, desk: Desk, event: Sealed, now: Now) -> Verdict:
     assert ledger.profile is not None
     committed = SealCommitted(
         lease=held.id,
-        generation=ledger.generation + 1,
+        generation=ledger.next_generation,
         base=held.base,
         object=event.object,
         sha256=event.sha256,
         size=event.size,
         key_id=event.key_id,
         origins=ledger.profile.origins,
+        unhealthy=event.unhealthy is not None,
     )
-    return Verdict(desk, records=(committed,), effects=(Again(SealLanded()),))
+    changed = chores.state_after(ledger.profile, event.unhealthy) if ledger.profile.health is not None else None
+    records: tuple[AnyRecord, ...] = (committed,) if changed is None else (committed, changed)
+    return Verdict(desk, records=records, effects=(Again(SealLanded()),))
 
 
 def seal_landed(ledger: Ledger, desk: Desk, now: Now) -> Verdict:
@@ -226,6 +242,8 @@ def closed_landed(ledger: Ledger, desk: Desk, now: Now) -> Verdict:
     held = _held(ledger)
     replies = tuple(Say(asked.slot, Closed(receipt=receipt(held))) for asked in desk.closers)
     desk, again = queue.wake(desk)
+    sealed = held.generation is not None or held.aside is not None
+    swept = (chores.sweep(ledger, desk, now),) if sealed else ()
     desk = replace(
         desk,
         browser="none",
@@ -233,19 +251,20 @@ def closed_landed(ledger: Ledger, desk: Desk, now: Now) -> Verdict:
         closers=(),
         retry_ms=None,
         remembered=(),
+        grants_until_ms=(),
         claim_seen=0,
         page_url="",
         keeper_until_ms=0,
         idle_since_ms=now.ms,
     )
-    return Verdict(desk, replies=replies, effects=again)
+    return Verdict(desk, replies=replies, effects=(*swept, *again))
 
 
 def close(ledger: Ledger, desk: Desk, asked: Asked, held: LeaseState, now: Now) -> Verdict:
     """A close by the lease's own claim; asking again joins, then gets the same receipt (contract 21)."""
     request = asked.request
     assert isinstance(request, Close)
-    if held.phase == "closed" or held.generation is not None:
+    if held.phase == "closed" or held.generation is not None or held.aside is not None:
         return Verdict(desk, replies=(Say(asked.slot, Closed(receipt=receipt(held))),))
     if held.phase == "live" and now.ms >= request.deadline_ms:
         late = problem(Code.DEADLINE_PASSED, "The deadline has passed and nothing was closed: ask again.")

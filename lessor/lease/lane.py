@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
-from lessor import steps
+from lessor import redact, steps
 from lessor.errors import Code, Effect, Problem, dialog_open, problem
 from lessor.findings import Away
 from lessor.journal import LeaseState, Ledger
@@ -191,12 +191,7 @@ def _shown(ledger: Ledger, held: LeaseState, current: Operation, page: PageView 
 
 def _audit(current: Operation, url: str) -> Read:
     do: Literal["navigate", "observe"] = "navigate" if isinstance(current.op, Navigate) else "observe"
-    return Read(lease=current.op.lease, claim=current.op.claim, do=do, tab=current.op.tab, url=without_query(url))
-
-
-def without_query(url: str) -> str:
-    """Queries and fragments carry tokens; the journal keeps neither (contract, Steps)."""
-    return url.split("?", 1)[0].split("#", 1)[0][:1024]
+    return Read(lease=current.op.lease, claim=current.op.claim, do=do, tab=current.op.tab, url=redact.address(url))
 
 
 def _read_reply(ledger: Ledger, desk: Desk, current: Operation, event: ReadDone, now: Now) -> Reply:

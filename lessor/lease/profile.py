@@ -1,6 +1,7 @@
 """The profile's own verbs: create, show, revoke (contract 4, 26)."""
 
 from dataclasses import replace
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -8,10 +9,10 @@ from lessor.errors import Code, problem
 from lessor.journal import Ledger
 from lessor.lease import ending, starting
 from lessor.lease.admit import known
-from lessor.lease.answers import refuse, say
+from lessor.lease.answers import refuse, say, told_profile
+from lessor.lease.approval import KINDS
 from lessor.lease.verdict import Asked, Desk, Now, Say, Verdict
 from lessor.messages.record import ProfileChanged
-from lessor.messages.reply import ProfileTold
 from lessor.messages.request import CreateProfile
 
 
@@ -23,22 +24,38 @@ def create(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
     if profile is not None and profile.principal != asked.caller.principal:
         taken = problem(Code.FORBIDDEN, "This name is taken: choose another one.")
         return refuse(ledger, desk, asked, taken, now)
+    unknown = sorted(set(wanted.approve) - KINDS)
+    if unknown:
+        known_kinds = ", ".join(sorted(KINDS))
+        mistaken = f"There are no acts of kind {', '.join(unknown)}: an approval may be asked for {known_kinds}."
+        return refuse(ledger, desk, asked, problem(Code.INVALID_REQUEST, mistaken), now)
     changed = ProfileChanged(
         principal=asked.caller.principal,
         origins=wanted.origins,
         settle_s=wanted.settle_s,
         idempotent_target=wanted.idempotent_target,
         strict=wanted.strict,
+        approve=wanted.approve,
         state=profile.state if profile is not None else "ready",
         policy=wanted.policy.settled(),
+        health=wanted.health,
+        why=profile.why if profile is not None else None,
     )
+    if wanted.health is not None and _origin(wanted.health.url) not in wanted.origins:
+        foreign = problem(Code.INVALID_REQUEST, "The health check's URL is of none of the profile's origins: mend it.")
+        return refuse(ledger, desk, asked, foreign, now)
     if profile == changed:
         return say(desk, asked, told_profile(ledger, desk, changed))
-    if ledger.lease is not None and ledger.lease.phase != "closed":
+    if desk.chore is not None or (ledger.lease is not None and ledger.lease.phase != "closed"):
         leased = problem(Code.PROFILE_BUSY, "The profile is leased: change its settings when it is free.")
         return refuse(ledger, desk, asked, leased, now)
     told = told_profile(ledger, desk, changed)
     return Verdict(desk, records=(changed,), replies=(Say(asked.slot, told),))
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}".lower()
 
 
 def show(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
@@ -61,24 +78,9 @@ def revoke(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
         why = problem(Code.PROFILE_REVOKED, "The profile was revoked meanwhile: use another one.")
         dropped = starting.drop(ledger, desk, why, now)
         return replace(dropped, records=(revoked,), replies=(told, *dropped.replies))
+    desk = replace(desk, ceremony=None)
     held = ledger.lease
     if held is None or held.phase != "live":
         return Verdict(desk, records=(revoked,), replies=(told,))
     closing = ending.begin(ledger, desk, "revoked", False, now)
     return replace(closing, records=(revoked, *closing.records), replies=(told,))
-
-
-def told_profile(ledger: Ledger, desk: Desk, profile: ProfileChanged) -> ProfileTold:
-    held = ledger.lease
-    return ProfileTold(
-        profile=desk.profile,
-        principal=profile.principal,
-        origins=profile.origins,
-        state=profile.state,
-        generation=ledger.generation,
-        settle_s=profile.settle_s,
-        strict=profile.strict,
-        idempotent_target=profile.idempotent_target,
-        policy=profile.policy,
-        leased_by=held.scope.run if held is not None and held.phase != "closed" else None,
-    )

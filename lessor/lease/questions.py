@@ -5,7 +5,7 @@ from typing import assert_never
 
 import msgspec
 
-from lessor import steps
+from lessor import redact, steps
 from lessor.errors import Code, Effect, problem
 from lessor.journal import ActState, Commit, LeaseState, Ledger
 from lessor.lease.admit import known
@@ -148,8 +148,8 @@ def reconcile(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
     record = ReconciledRecord(
         request_key=found.request_key,
         verdict=found.verdict,
-        evidence=found.evidence,
-        by=found.by,
+        evidence=redact.words(found.evidence),
+        by=redact.words(found.by),
         counted=weighed.counted,
         how=found.how,
         looked_up_ms=found.looked_up_ms,

@@ -80,7 +80,7 @@ def give_up(ledger: Ledger, desk: Desk, acquire: Acquire) -> tuple[Desk, tuple[A
 
 def _shorten(ledger: Ledger, desk: Desk, shorter: Desk) -> tuple[Desk, tuple[Again, ...]]:
     """Somebody left the queue: of a free profile, whoever stood behind may be first now."""
-    taken = ledger.lease is not None and ledger.lease.phase != "closed"
+    taken = desk.chore is not None or (ledger.lease is not None and ledger.lease.phase != "closed")
     if len(shorter.queue) == len(desk.queue) or taken or shorter.start is not None:
         return shorter, ()
     return wake(shorter)
@@ -112,6 +112,13 @@ def where(ledger: Ledger, desk: Desk, acquire: Acquire, now: Now) -> Problem:
             position=position,
         )
     if held is None or held.phase == "closed":
+        if desk.chore is not None:
+            return problem(
+                Code.PROFILE_BUSY,
+                f"The profile's state is being worked on: ask again; you are number {position}.",
+                retry_after_s=0.5,
+                position=position,
+            )
         starter = desk.start.acquire.run if desk.start is not None else None
         return problem(
             Code.PROFILE_BUSY,

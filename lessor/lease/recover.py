@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from lessor.journal import LeaseState, Ledger
 from lessor.lease import ending
 from lessor.lease.verdict import Again, ClosingLanded, Desk, KillBrowser, Now, Verdict
@@ -21,17 +23,22 @@ class Found:
     """The latest deadline of its keeper, when that is on this machine."""
 
 
-def recover(ledger: Ledger, desk: Desk, incarnation: str, found: Found, now: Now) -> Verdict:
-    """`Activated`, every open intent UNKNOWN, and the lease goes on, ends, or is lost; one entry."""
+def recover(ledger: Ledger, desk: Desk, incarnation: str, found: Found, now: Now, *, revoked: bool = False) -> Verdict:
+    """`Activated`, every open intent UNKNOWN, and the lease goes on, ends, or is lost; one entry.
+
+    `revoked`: somebody took the profile to revoke it. The lease is closed, unsealed, whoever had it (contract 26).
+    """
     activated = Activated(host=desk.host, incarnation=incarnation, boot=desk.boot)
     held = ledger.lease
     desk = replace(desk, idle_since_ms=now.ms)
-    if held is None:
-        return Verdict(desk, records=(activated,))
-    records: tuple[AnyRecord, ...] = (activated, *_settle(held))
-    if held.phase == "closed":
-        return Verdict(desk, records=records)
+    records: tuple[AnyRecord, ...] = (activated,) if held is None else (activated, *_settle(held))
     unknown = len(records) > 1
+    if revoked and ledger.profile is not None and ledger.profile.state not in ("revoked", "deleted"):
+        records = (*records, msgspec.structs.replace(ledger.profile, state="revoked", why=None))
+    if held is None or held.phase == "closed":
+        return Verdict(desk, records=records)
+    if revoked:
+        return Verdict(desk, records=(*records, _lost(held, unknown, found, "revoked")))
     if found.keeper_until_ms is None or held.boot != desk.boot:
         if found.gone_ms is None and found.may_run_until_ms is not None:
             return _still_there(held, desk, records, found.may_run_until_ms, now)
@@ -46,9 +53,7 @@ def recover(ledger: Ledger, desk: Desk, incarnation: str, found: Found, now: Now
     return replace(after, records=(*records, *after.records))
 
 
-def _still_there(
-    held: LeaseState, desk: Desk, records: tuple[AnyRecord, ...], until_ms: int, now: Now
-) -> Verdict:
+def _still_there(held: LeaseState, desk: Desk, records: tuple[AnyRecord, ...], until_ms: int, now: Now) -> Verdict:
     """A browser that can be neither taken over nor confirmed gone keeps the profile until it is, or its keeper's
     deadline is over (contract 13)."""
     if held.phase == "live":
@@ -74,8 +79,10 @@ def _settle(held: LeaseState) -> tuple[AnyRecord, ...]:
     )
 
 
-def _lost(held: LeaseState, unknown: bool, found: Found) -> LeaseClosed:
-    if held.phase == "closing":
+def _lost(held: LeaseState, unknown: bool, found: Found, because: str | None = None) -> LeaseClosed:
+    if because is not None:
+        reason = because
+    elif held.phase == "closing":
         reason = held.reason or "ended"
     else:
         reason = "retired" if unknown else "lost"

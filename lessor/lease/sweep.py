@@ -20,6 +20,8 @@ def run_seen(ledger: Ledger, desk: Desk, event: RunSeen, now: Now) -> Verdict:
     if reading.read_ms < now.ms - ms(desk.limits.reading_s_max):
         return Verdict(desk)
     record = reading.record
+    if record is not None and record.claim < held.claim:
+        return Verdict(desk)  # Read before the takeover: the claim it saw is not the lease's any more.
     if record is not None and record.claim > max(held.claim, desk.claim_seen):
         desk = replace(desk, claim_seen=record.claim)
     if _over(held, reading):
@@ -35,7 +37,7 @@ def run_seen(ledger: Ledger, desk: Desk, event: RunSeen, now: Now) -> Verdict:
 
 def _over(held: LeaseState, reading: RunReading) -> bool:
     record = reading.record
-    return record is None or not record.status.needs_page or record.attempt > held.scope.attempt
+    return record is None or not record.needs_page or record.attempt > held.scope.attempt
 
 
 def renew_if_low(held: LeaseState, desk: Desk, now: Now) -> Verdict:

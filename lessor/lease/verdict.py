@@ -9,16 +9,18 @@ from typing import Literal
 
 from lessor.errors import OpenDialog, Problem
 from lessor.findings import Away, NotSent, Paused, Sent, Target
+from lessor.journal import Generation
 from lessor.limits import Limits
 from lessor.messages.action import Artifact, Observation, PageView
+from lessor.messages.health import HealthCheck
 from lessor.messages.ids import Caller
 from lessor.messages.record import AnyRecord, ArtifactKept
 from lessor.messages.reply import Reply
 from lessor.messages.request import Acquire, Act, Navigate, Observe, ProfileRequest
-from lessor.messages.run import RunReading, RunRecord
+from lessor.messages.run import Approval, Constraint, RunReading, RunRecord
 
 PageOp = Act | Navigate | Observe
-Phase = Literal["aiming", "intending", "dispatching", "settling", "reading"]
+Phase = Literal["aiming", "granting", "intending", "dispatching", "settling", "reading"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,9 @@ class Operation:
     dispatch_recorded: bool = False
     dialog: OpenDialog | None = None
     """What holds the page: the input is under way and waits for somebody's answer."""
+    granted_until_ms: int | None = None
+    """When the approval or the grant that it rests on ends."""
+    approval: str | None = None
 
     @property
     def slots(self) -> tuple[int, ...]:
@@ -98,6 +103,22 @@ class Remembered:
         return (self.id, self.kind, self.lease, self.claim) == (op.id, type(op), op.lease, op.claim)
 
 
+@dataclass(frozen=True, slots=True)
+class Chore:
+    """Work on the sealed state under way; who asked for it."""
+
+    asked: Asked
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CeremonyOpen:
+    """A person is logging the profile in."""
+
+    id: str
+    until_ms: int
+
+
 Ending = Literal["waiting", "looking", "sealing", "killing", "closing"]
 
 
@@ -122,6 +143,8 @@ class Desk:
     claim_seen: int = 0
     """The highest claim of the lease's run that a sweep read: lower ones are fenced (contract 17)."""
     start: Start | None = None
+    chore: Chore | None = None
+    ceremony: CeremonyOpen | None = None
     queue: tuple[Place, ...] = ()
     ending: Ending | None = None
     closers: tuple[Asked, ...] = ()
@@ -131,6 +154,8 @@ class Desk:
     remembered: tuple[Remembered, ...] = ()
     last_call_ms: int = 0
     """When the lease last admitted a call: a reading of its run older than that is stale (contract 17)."""
+    grants_until_ms: tuple[tuple[Constraint, int], ...] = ()
+    """Ends of the grants that acts of this lease rested on, put on this clock once."""
     idle_since_ms: int = 0
     draining: bool = False
     """The host is stopping: the lease is sealed and closed, nothing new is granted (contract 24)."""
@@ -182,6 +207,22 @@ class GrantLanded:
 class Aimed:
     slot: int
     result: Target | Problem | Away
+
+
+@dataclass(frozen=True, slots=True)
+class GrantRead:
+    """Answer to `ReadGrant`."""
+
+    slot: int
+    reading: RunReading | Problem
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalAsked:
+    """Answer to `AskApproval`."""
+
+    slot: int
+    result: Approval | Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +282,8 @@ class Sealed:
     sha256: str
     size: int
     key_id: str
+    unhealthy: str | None = None
+    """What the health check found wrong with the state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,14 +342,31 @@ class Drain:
     """The host is stopping."""
 
 
+@dataclass(frozen=True, slots=True)
+class ChoreOver:
+    """Answer to `Reseal`, `TryState` and `RemoveObjects`; None: the objects are removed."""
+
+    slot: int
+    result: Sealed | Problem | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChoreLanded:
+    pass
+
+
 Event = (
     Asked
+    | ChoreOver
+    | ChoreLanded
     | Alarm
     | RunsRead
     | Started
     | StartFailed
     | GrantLanded
     | Aimed
+    | GrantRead
+    | ApprovalAsked
     | IntentLanded
     | DispatchDone
     | DialogClosed
@@ -354,6 +414,24 @@ class Aim:
     slot: int
     act: Act
     until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadGrant:
+    """Read the run's record: what its owner has approved or granted."""
+
+    slot: int
+    run: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskApproval:
+    """Park the run on this question, if that claim still holds it."""
+
+    slot: int
+    run: str
+    claim: int
+    question: Approval
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,11 +499,51 @@ class Look:
 class SealState:
     generation: int
     until_ms: int
+    health: HealthCheck | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class KillBrowser:
     instance: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reseal:
+    """Open a sealed state, and encrypt it anew as that generation, with today's key."""
+
+    slot: int
+    sealed: Generation
+    becomes: int
+
+
+@dataclass(frozen=True, slots=True)
+class TryState:
+    """Start a browser from a sealed state, run the profile's health check, if any, and seal what it left."""
+
+    slot: int
+    instance: str
+    generation: int
+    """What the object was sealed as; 0: there is none, start fresh."""
+    object: str | None
+    sha256: str
+    origins: tuple[str, ...]
+    becomes: int
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveObjects:
+    """Every sealed object of the profile."""
+
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class SweepObjects:
+    """Remove what is not in `keep`, if an older epoch left it or if it is in `old`. Not answered."""
+
+    keep: tuple[str, ...]
+    old: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,11 +568,18 @@ Effect = (
     | Tend
     | ReadFile
     | DropFiles
+    | ReadGrant
+    | AskApproval
+    | Dispatch
     | Visit
     | CancelRead
     | Look
     | SealState
     | KillBrowser
+    | Reseal
+    | TryState
+    | RemoveObjects
+    | SweepObjects
     | Release
     | Again
 )

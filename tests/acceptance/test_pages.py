@@ -111,7 +111,7 @@ async def test_b28_a_login_is_sealed_and_lives_on_with_another_host(pages: Pages
     sealed = await pages.stage.written(SealCommitted, profile)
     assert [one.generation for one in sealed] == [1]
     stage = pages.stage
-    await stage.leave("h")
+    await stage.leave("h", drained=True)
     shutil.copytree(stage.directory / "h" / "keys", stage.directory / "h2" / "keys")
     await stage.open_host("h2")
     again = await pages.lease(profile)
@@ -120,7 +120,7 @@ async def test_b28_a_login_is_sealed_and_lives_on_with_another_host(pages: Pages
     assert view.url == f"{pages.site.url}/invoices/new", "logged in, not led to the login"
     assert (await again.close()).generation == 2
     assert (await pages.client.status(profile)).host.endswith("-h2")
-    await stage.leave("h2")
+    await stage.leave("h2", drained=True)
     await stage.open_host("h")
 
 

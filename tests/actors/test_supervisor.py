@@ -198,6 +198,9 @@ async def test_f06_a_crash_loop_is_given_up_and_written_down_and_disturbs_nobody
         broken = found[0] if found else broken
     with refused(Code.PROFILE_QUARANTINED):
         await client.status("shop")
+    stranger = await stage.worker("b", principal="other")
+    with refused(Code.NOT_FOUND):
+        await stranger.status("shop")
     own = (await stage.chain()).own
     assert own is not None
     assert own.state == "quarantined"
@@ -216,6 +219,27 @@ async def _until_changed(client: Client) -> None:
             except LessorError as error:
                 if error.code is Code.PROFILE_QUARANTINED:
                     return
+
+
+async def test_p17_a_stranger_wakes_nothing(stage: Stage) -> None:
+    """A profile at rest stays at rest, whatever others ask of it; its principal's own question wakes it."""
+    stage.limits = msgspec.structs.replace(stage.limits, idle_s=0.02)
+    client = await stage.hosted()
+    await until(lambda: not actors(ProfileActor))
+    before = await stage.chain()
+    stranger = await stage.worker("b", principal="other")
+    for _ in range(3):
+        with refused(Code.NOT_FOUND):
+            await stranger.status("shop")
+        with refused(Code.NOT_FOUND):
+            await stranger.revoke_profile("shop")
+    assert (await stage.chain()).last == before.last
+    mine = asyncio.gather(*(client.status("shop") for _ in range(8)))
+    theirs = asyncio.gather(*(stranger.status("shop") for _ in range(8)), return_exceptions=True)
+    assert {one.profile for one in await mine} == {"shop"}
+    assert {one.code for one in await theirs if isinstance(one, LessorError)} == {Code.NOT_FOUND}
+    with refused(Code.FORBIDDEN):
+        await stranger.create_profile("shop", origins=["http://127.0.0.1:1"])
 
 
 async def test_no_call_is_lost_while_an_owner_goes_to_rest(stage: Stage) -> None:

@@ -70,7 +70,7 @@ def key(ann: Caller) -> ProfileKey:
 
 @pytest.fixture
 async def host(connection: Connection) -> AsyncIterator[Host]:
-    host = Host(connection, fresh("h"), Limits(per_profile_max=4))
+    host = Host(connection, fresh("h"), Limits(per_profile_max=4, per_caller_max=6))
     await host.gateway.start()
     yield host
     await host.gateway.stop()
@@ -212,6 +212,29 @@ async def test_only_the_first_answer_counts(
     await connection.flush()
 
     assert [Listed(profiles=("one",))] == [wire.decode_reply(body) for body in got]
+
+
+async def test_a_stranger_takes_nobodys_room(host: Host, line: BrokerLine, ann: Caller, key: ProfileKey) -> None:
+    """Neither that of a profile which is not his, nor, under many names, all there is."""
+    eve = Caller(ann.tenant, "eve")
+    held: list[Call] = []
+    host.on_call = held.append
+    names = [*["shop"] * 5, *(f"made-up-{number}" for number in range(5))]
+    theirs = [
+        asyncio.ensure_future(line.ask(subjects.profile(eve, ProfileKey(eve.tenant, name), "status"), STATUS, 5.0))
+        for name in names
+    ]
+    await until(lambda: sum(asked.done() for asked in theirs) == 4)
+    refusals = [asked.result() for asked in theirs if asked.done()]
+    assert {told.error.code for told in refusals if isinstance(told, Refused)} == {Code.OVERLOADED}
+    assert len(held) == 6
+
+    host.on_call = lambda call: call.answer(Listed(profiles=(host.name,)))
+    assert Listed(profiles=(host.name,)) == await line.ask(subjects.profile(ann, key, "status"), STATUS, 2.0)
+    for call in held:
+        call.answer(Listed(profiles=()))
+    await asyncio.gather(*theirs)
+    assert isinstance(await line.ask(subjects.profile(eve, key, "status"), STATUS, 2.0), Listed)
 
 
 async def test_too_many_in_hand_are_overloaded_until_answered(

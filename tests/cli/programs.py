@@ -95,6 +95,11 @@ class Place:
                     except subprocess.TimeoutExpired:
                         process.kill()
 
+    def broker(self) -> dict[str, Any]:
+        """The embedded broker's configuration."""
+        told: dict[str, Any] = json.loads((self.data_dir / "broker" / "broker.json").read_text())
+        return told
+
     def said(self) -> str:
         """What everything that stayed has said on stderr."""
         return self.log.read_text()

@@ -16,11 +16,11 @@ from lessor.messages import record, reply, request
 from lessor.messages.action import Type
 from lessor.messages.record import AnyRecord, Entry, HostSession, Own
 from lessor.messages.reply import AnyReply
-from lessor.messages.request import RUN_VERBS, VERBS, Acquire, Act, ListProfiles, Observe, RenewAll
+from lessor.messages.request import LIST_VERBS, RUN_VERBS, VERBS, Acquire, Act, Observe, RenewAll
 from lessor.messages.run import RunRecord
 from lessor.messages.wire import REQUEST_BYTES_MAX, decode, decode_reply, decode_request, encode
 
-REQUESTS: list[type[Any]] = [*VERBS.values(), *RUN_VERBS.values(), RenewAll, ListProfiles]
+REQUESTS: list[type[Any]] = [*VERBS.values(), *RUN_VERBS.values(), *LIST_VERBS.values(), RenewAll]
 REPLIES: list[type[Any]] = list(get_args(AnyReply))
 RECORDS: list[type[Any]] = list(get_args(AnyRecord))
 
@@ -121,7 +121,8 @@ def test_every_message_is_covered() -> None:
         found = [each for _, each in getmembers(module, isclass)]
         return {each for each in found if issubclass(each, base) and each.__module__ == module.__name__}
 
-    abstract = {request.Request, request.LeaseRequest, request.PageRequest, reply.Reply, record.Record}
+    requests = {request.Request, request.LeaseRequest, request.PageRequest, request.AnswerRun}
+    abstract = requests | {reply.Reply, record.Record}
     assert concrete(request, request.Request) - abstract == set(REQUESTS)
     assert concrete(reply, reply.Reply) - abstract == set(REPLIES)
     assert concrete(record, record.Record) - abstract == set(RECORDS)

@@ -13,10 +13,11 @@ from typing import Literal
 from lessor.errors import Code, Problem, problem
 from lessor.findings import Away, NotSent, Sent, Target
 from lessor.messages.action import AnyAction, Element, Match, Observation, PageView, Type
-from lessor.ports import BrowserSpec, Clock, SealedState
+from lessor.messages.health import HealthCheck
+from lessor.ports import Binding, BrowserSpec, Clock, SealedState
 from tests.support.dialogless import Dialogless, Fileless
 
-Point = Literal["start", "navigate", "observe", "aim", "dispatch", "dispatched", "seal", "kill"]
+Point = Literal["start", "navigate", "observe", "aim", "dispatch", "dispatched", "check", "seal", "kill"]
 """`dispatch` lies before the effect, `dispatched` between the effect and the page's answer."""
 
 
@@ -70,6 +71,11 @@ class ModelBrowser(Fileless):
     keepers: dict[str, Keeper] = field(default_factory=dict[str, Keeper])
     hits: list[Hit] = field(default_factory=list[Hit])
     started: int = 0
+    key_id: str = "model-1"
+    seals_with: Problem | None = None
+    reseals_with: Problem | None = None
+    healthy: Callable[[str], bool] = lambda text: text != "logged out"
+    """What the health check says to the text on the page."""
     start_fails: Problem | None = None
     """Every start is answered with this while it is set."""
     aims: list[Problem | Away] = field(default_factory=list[Problem | Away])
@@ -137,6 +143,9 @@ class ModelBrowser(Fileless):
             return None
         keeper.epoch, keeper.on_gone = spec.epoch, on_gone
         return ModelSession(self, keeper, spec.epoch)
+
+    async def reseal(self, sealed: bytes, was: Binding, becomes: Binding) -> SealedState | Problem:
+        return self.reseals_with or SealedState(sealed, self.key_id)
 
     async def confirm_gone(self, instance: str) -> int | None:
         keeper = self.keepers.get(instance)
@@ -220,7 +229,7 @@ class ModelSession(Dialogless):
             return Away.SILENT
         if self._browser.aims:
             return self._browser.aims.pop(0)
-        return self._away() or Target("button Go", "f" * 16, changed=False, token=None)
+        return self._away() or Target("button Go", "f" * 16, changed=False, token=None, url=self._keeper.url)
 
     async def dispatch(self, tab: str, action: AnyAction, target: Target, deadline_ms: int) -> Sent | NotSent | Away:
         if not await self._until("dispatch", deadline_ms):
@@ -242,7 +251,16 @@ class ModelSession(Dialogless):
     async def seal(self, generation: int, deadline_ms: int) -> SealedState | Problem | Away:
         if not await self._until("seal", deadline_ms):
             return Away.SILENT
-        return self._away() or SealedState(self._keeper.text.encode(), "model-1")
+        if self._browser.seals_with is not None:
+            return self._browser.seals_with
+        return self._away() or SealedState(self._keeper.text.encode(), self._browser.key_id)
+
+    async def check(self, wanted: HealthCheck, deadline_ms: int) -> Problem | Away | None:
+        if not await self._until("check", deadline_ms):
+            return Away.SILENT
+        if self._browser.healthy(self._keeper.text):
+            return self._away()
+        return self._away() or problem(Code.AUTHENTICATION_REQUIRED, "The health check failed: logged out.")
 
     async def extend(self, until_ms: int) -> int | None:
         if self._away() is not None:

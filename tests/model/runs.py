@@ -27,6 +27,16 @@ class MemoryRuns:
         assert isinstance(found.value, RunRecord)
         return RunReading(run=key.run, revision=found.sequence, record=found.value, read_ms=read_ms)
 
+    async def of_tenant(self, tenant: str) -> tuple[RunReading, ...]:
+        read_ms = self._world.clock.now_ms()
+        latest = {kept.subject: kept for kept in await self._world.read(f"run/{tenant}/")}
+        found = [
+            RunReading(run=kept.subject.split("/")[2], revision=kept.sequence, record=kept.value, read_ms=read_ms)
+            for kept in latest.values()
+            if isinstance(kept.value, RunRecord)
+        ]
+        return tuple(sorted(found, key=lambda reading: -reading.revision))
+
     async def write(self, key: RunKey, record: RunRecord, revision: int) -> int | Problem | None:
         self._written += 1
         write = Publish(_subject(key), _subject(key), revision, record, f"{id(self)}-{self._written}")

@@ -27,8 +27,9 @@ from lessor.messages.action import (
     TabView,
     Type,
 )
+from lessor.messages.health import HealthCheck
 from lessor.messages.ids import ProfileKey
-from lessor.ports import Away, BrowserSpec, Clock, FileFound, NotSent, Paused, SealedState, Sent, Target
+from lessor.ports import Away, Binding, BrowserSpec, Clock, FileFound, NotSent, Paused, SealedState, Sent, Target
 from tests.support.dialogless import Fileless
 
 Moment = Literal[
@@ -191,6 +192,12 @@ class ModelBrowser(Fileless):
         kept = Kept(spec.key, spec.instance, spec.epoch, spec.until_ms, f"T{machine.number()}", spec.origins, cookies)
         machine.browsers[spec.instance] = kept
         return ModelSession(machine, kept, spec, on_gone)
+
+    async def reseal(self, sealed: bytes, was: Binding, becomes: Binding) -> SealedState | Problem:
+        *whose, generation, cookies = json.loads(sealed)
+        if (whose, generation) != (_bound(was), was.generation):
+            return problem(Code.SETUP_FAILED, "The sealed state does not open as this profile's: roll it back.")
+        return SealedState(json.dumps([*_bound(becomes), becomes.generation, cookies]).encode(), "k1")
 
     async def find(self, spec: BrowserSpec, on_gone: Callable[[], None]) -> ModelSession | None:
         machine = self.machine
@@ -422,6 +429,13 @@ class ModelSession:
             return self.machine.seals_with
         return SealedState(json.dumps([*_whose(self._spec), generation, self.kept.cookies]).encode(), "k1")
 
+    async def check(self, wanted: HealthCheck, deadline_ms: int) -> Problem | Away | None:
+        """The state is logged in while it has the cookie that the check names."""
+        away = self._ended()
+        if away is not None or wanted.cookie is None or wanted.cookie in self.kept.cookies:
+            return away
+        return problem(Code.AUTHENTICATION_REQUIRED, "The health check failed: there is no such cookie.")
+
     async def extend(self, until_ms: int) -> int | None:
         if self._ended() is not None:
             return None
@@ -499,6 +513,10 @@ def _lives(machine: Machine, kept: Kept) -> bool:
 
 def _whose(spec: BrowserSpec) -> list[object]:
     return [spec.key.tenant, spec.key.profile, spec.principal, spec.provider, sorted(spec.origins)]
+
+
+def _bound(bound: Binding) -> list[object]:
+    return [bound.key.tenant, bound.key.profile, bound.principal, bound.provider, sorted(bound.origins)]
 
 
 def _open(spec: BrowserSpec) -> dict[str, str] | None:

@@ -97,7 +97,9 @@ class Store:
             if not matches(subject, name) or (at.until_s is not None and at.until_s <= self.now_s()):
                 continue
             kept = at.kept if at_most is None else [message for message in at.kept if message.sequence <= at_most]
-            kept = [message for message in (kept[-1:] if at.is_rolled_up else kept) if message.sequence not in at.removed]
+            kept = [
+                message for message in (kept[-1:] if at.is_rolled_up else kept) if message.sequence not in at.removed
+            ]
             found += kept
         return sorted(found, key=lambda message: message.sequence)
 
@@ -185,17 +187,25 @@ class ModelStream(Stream):
                 if told is not None:
                     store.counted("lost acknowledgement")
                 return
-            loop.call_soon_threadsafe(lambda: answer.done() or answer.set_result(told))
+            loop.call_soon_threadsafe(hear, told)
+
+        def hear(told: Ack | Refusal) -> None:
+            if not answer.done():
+                answer.set_result(told)
 
         store.later(self._way_s(), arrive)
         await asyncio.wait({answer}, timeout=timeout_s)
         if not answer.done():
             return Silence.TIMEOUT
         await self._way()
-        return answer.result() if self._line.is_open else Silence.TIMEOUT
+        return self._unless_cut(answer.result())
 
     def _arrives(self, subject: str, data: bytes, headers: dict[str, str]) -> Ack | Refusal | None:
         return None if self._store.is_down else self._store.apply(subject, data, headers)
+
+    def _unless_cut(self, told: Ack | Refusal) -> Ack | Refusal | Silence:
+        """The answer was on its way: the line may have been cut meanwhile."""
+        return told if self._line.is_open else Silence.TIMEOUT
 
     def _way_s(self) -> float:
         return self._store.random.uniform(0.0001, 0.003)

@@ -3,7 +3,7 @@
 import pytest
 
 from lessor.errors import Code
-from lessor.lease.verdict import Aim, Dispatch, Killed, KillBrowser, SealState
+from lessor.lease.verdict import Aim, Dispatch, KillBrowser, Killed, SealState
 from lessor.messages.record import Activated, Intent, LeaseClosed, LeaseClosing, Outcome
 from lessor.messages.reply import Acted, ActOutcome, Closed, Granted, OutcomeTold
 from tests.support.rules import Owner, Worker, code

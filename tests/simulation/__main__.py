@@ -120,7 +120,9 @@ def _show(results: list[Result], seconds: float) -> None:
         steps.update(result.steps)
     print("faults: " + ", ".join(f"{kind} {count}" for kind, count in sorted(faults.items())))
     print("owners crashed while: " + ", ".join(f"{step} {count}" for step, count in sorted(steps.items())))
-    print(f"effects per seed: {min(result.effects for result in results)} to {max(result.effects for result in results)}")
+    print(
+        f"effects per seed: {min(result.effects for result in results)} to {max(result.effects for result in results)}"
+    )
     events = sum(result.events for result in results)
     print(f"{len(results) / seconds:.1f} seeds/s, {events / seconds:,.0f} events/s")
 

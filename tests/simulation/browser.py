@@ -15,7 +15,8 @@ from typing import Final, Literal, Protocol
 from lessor.errors import Code, Problem, problem
 from lessor.findings import Away, NotSent, Sent, Target
 from lessor.messages.action import AnyAction, Match, Observation, PageView, Type
-from lessor.ports import BrowserSpec, Clock, SealedState
+from lessor.messages.health import HealthCheck
+from lessor.ports import Binding, BrowserSpec, Clock, SealedState
 from tests.support.dialogless import Dialogless, Fileless
 
 LATE_S_MAX: Final = 6.0
@@ -38,6 +39,8 @@ class Chances:
 
     slow: float = 0.04
     silent: float = 0.01
+    """The page wedges: it takes what comes, answers nothing, and goes on after a while."""
+    wedged_s_max: float = 40.0
     refused: float = 0.03
     idle: float = 0.02
     """The page takes the input and sends nothing."""
@@ -86,6 +89,7 @@ class Keeper:
         self.alive = True
         self.gone_ms: int | None = None
         self.revision = 0
+        self.wedged_until_ms = 0
         self._session: ModelSession | None = None
         machine.keepers[spec.instance] = self
         machine.witness.page(self, "up")
@@ -148,9 +152,9 @@ class Keeper:
         self.revision += 1
         if draw.random() >= machine.chances.idle:
             is_slow = draw.random() < machine.chances.late
-            machine.later(
-                draw.uniform(0.5, 8) if is_slow else draw.uniform(0.001, 0.2), lambda: self._leaves(epoch, text)
-            )
+            wedged_s = max(0.0, machine.clock.until_s(self.wedged_until_ms))
+            works_s = draw.uniform(0.5, 8) if is_slow else draw.uniform(0.001, 0.2)
+            machine.later(wedged_s + works_s, lambda: self._leaves(epoch, text))
         return machine.clock.now_ms()
 
     def _leaves(self, epoch: int, text: str) -> None:
@@ -197,7 +201,7 @@ class ModelSession(Dialogless):
             self._ended = True
             self._on_gone()
 
-    async def _answer(self, work: Callable[[], object], deadline_ms: int) -> object:
+    async def _answer(self, work: Callable[[], object], deadline_ms: int, *, through_page: bool = True) -> object:
         """Ask the keeper: `work` happens there, whether this host lives or not. SILENT at the deadline."""
         away = self.keeper.away(self.epoch)
         if away is not None:
@@ -208,8 +212,12 @@ class ModelSession(Dialogless):
         draw, chances = self._random.random(), self._machine.chances
 
         def arrive() -> None:
+            keeper, clock = self.keeper, self._machine.clock
+            if draw < chances.silent and through_page:
+                wedged_s = self._random.uniform(1, chances.wedged_s_max)
+                keeper.wedged_until_ms = clock.now_ms() + round(wedged_s * 1000)
             told = work()
-            if draw < chances.silent:
+            if through_page and clock.now_ms() < keeper.wedged_until_ms:
                 return
             seconds = self._random.uniform(0.3, 12) if draw < chances.silent + chances.slow else 0.02
             back_s = self._random.uniform(0.001, 1) * seconds
@@ -298,12 +306,22 @@ class ModelSession(Dialogless):
         assert isinstance(found, SealedState | Problem | Away)
         return found
 
+    async def check(self, wanted: HealthCheck, deadline_ms: int) -> Problem | Away | None:
+        found = await self._answer(lambda: None, deadline_ms)
+        assert isinstance(found, Away | None)
+        return found
+
     async def extend(self, until_ms: int) -> int | None:
-        told = await self._answer(lambda: self.keeper.extend(self.epoch, until_ms), self._machine.clock.now_ms() + 1000)
+        deadline_ms = self._machine.clock.now_ms() + 1000
+        told = await self._answer(lambda: self.keeper.extend(self.epoch, until_ms), deadline_ms, through_page=False)
         return told if isinstance(told, int) else None
 
-    async def kill(self) -> int | None:
+    def leave(self) -> None:
+        """Nobody is to hear of its end any more."""
         self._ended = True
+
+    async def kill(self) -> int | None:
+        self.leave()
         return await end(self.keeper, self.epoch, self._pause)
 
     async def cancel(self) -> None:
@@ -357,10 +375,13 @@ class ModelBrowser(Fileless):
         keeper.extend(spec.epoch, spec.until_ms)
         await self._pause(0.3)
         if machine.random.random() < machine.chances.fails:
-            session._ended = True
+            session.leave()
             await end(keeper, spec.epoch, self._pause)
             return None
         return session if keeper.away(spec.epoch) is None else None
+
+    async def reseal(self, sealed: bytes, was: Binding, becomes: Binding) -> SealedState | Problem:
+        return SealedState(sealed, "1")
 
     async def confirm_gone(self, instance: str) -> int | None:
         await self._pause(0.01)

@@ -11,13 +11,14 @@ import random
 from asyncio import events
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, TypeVarTuple
 
 SECOND_US: Final = 1_000_000
 UNIX_MS: Final = 1_700_000_000_000
 """Wall clock at virtual time zero."""
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 Run = Callable[[], object]
 
 
@@ -32,7 +33,7 @@ class Scheduler:
         """What dead processes would have done: kept, since collecting a coroutine runs its `finally`."""
         self.processes: list[Process] = []
         self._count = 0
-        self._heap: list[tuple[int, int, "Process | None", Run]] = []
+        self._heap: list[tuple[int, int, Process | None, Run]] = []
 
     @property
     def now_s(self) -> float:
@@ -123,12 +124,13 @@ class MachineClock:
         await asyncio.sleep(seconds)
 
 
-class Loop(asyncio.AbstractEventLoop):
+class Loop(asyncio.BaseEventLoop):
     """An asyncio loop in virtual time: one callback per event, in the order in which they were made ready."""
 
     def __init__(self, process: Process, broken: Callable[[BaseException], None]) -> None:
         self.process, self._broken = process, broken
-        self._ready: deque[asyncio.Handle] = deque()
+        super().__init__()
+        self._made_ready: deque[asyncio.Handle] = deque()
         self._turning = False
         self._tasks: dict[asyncio.Task[Any], None] = {}
         process.loops.append(self)
@@ -137,22 +139,25 @@ class Loop(asyncio.AbstractEventLoop):
         return self.process.scheduler.now_s * self.process.clock.rate
 
     def call_soon(
-        self, callback: Callable[..., Any], *args: Any, context: contextvars.Context | None = None
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
-        self._ready.append(handle)
+        self._made_ready.append(handle)
         self._wake()
         return handle
 
-    call_soon_threadsafe = call_soon
+    def call_soon_threadsafe(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        return self.call_soon(callback, *args, context=context)
 
     def call_later(
-        self, delay: float, callback: Callable[..., Any], *args: Any, context: contextvars.Context | None = None
+        self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
     def call_at(
-        self, when: float, callback: Callable[..., Any], *args: Any, context: contextvars.Context | None = None
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
         handle = asyncio.TimerHandle(when, callback, args, self, context)
         delay_s = (when - self.time()) / self.process.clock.rate
@@ -161,17 +166,17 @@ class Loop(asyncio.AbstractEventLoop):
 
     def _due(self, handle: asyncio.Handle) -> None:
         if not handle.cancelled():
-            self._ready.append(handle)
+            self._made_ready.append(handle)
             self._wake()
 
     def _wake(self) -> None:
-        if self._ready and not self._turning:
+        if self._made_ready and not self._turning:
             self._turning = True
             self.process.at(self.process.scheduler.random.random() * 0.0001, self._turn)
 
     def _turn(self) -> None:
         self._turning = False
-        handle = self._ready.popleft()
+        handle = self._made_ready.popleft()
         if not handle.cancelled():
             self.run(handle._run)
         self._wake()
@@ -187,8 +192,10 @@ class Loop(asyncio.AbstractEventLoop):
     def create_future(self) -> asyncio.Future[Any]:
         return asyncio.Future(loop=self)
 
-    def create_task(self, coro: Any, *, name: str | None = None, context: Any = None) -> asyncio.Task[Any]:
-        task: asyncio.Task[Any] = asyncio.Task(coro, loop=self, name=name, context=context)
+    def create_task(
+        self, coro: Any, *, name: object = None, context: contextvars.Context | None = None
+    ) -> asyncio.Task[Any]:
+        task: asyncio.Task[Any] = asyncio.Task(coro, loop=self, context=context)
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
         # A killed process leaves its tasks where they are.
@@ -198,6 +205,9 @@ class Loop(asyncio.AbstractEventLoop):
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         error = context.get("exception")
         self._broken(error if error is not None else AssertionError(context.get("message")))
+
+    def set_debug(self, enabled: bool) -> None:
+        """Its base asks for it at birth."""
 
     def get_debug(self) -> bool:
         return False

@@ -16,9 +16,9 @@ from lessor.check.history import Acknowledged, Tried
 from lessor.messages.ids import ProfileKey
 from lessor.messages.record import Entry, HostSession, Own
 from lessor.ports import BrokerAway, Landed, Superseded
-from tests.simulation.browser import Keeper, Machine, ModelBrowser
 from tests.model.stream import Line, ModelStream
 from tests.model.vault import LineVault
+from tests.simulation.browser import Keeper, Machine, ModelBrowser
 from tests.simulation.clockwork import Loop, MachineClock, Process
 from tests.simulation.network import Gateway
 from tests.simulation.recorder import Recorder
@@ -192,7 +192,11 @@ class SimulatedHost:
         done = asyncio.Event()
         if self._gateway is not None:
             self._gateway.shared = False
-        self._tell(DrainAll(lambda: self._loop.call_soon_threadsafe(done.set)))
+
+        def drained() -> None:
+            self._loop.call_soon_threadsafe(done.set)
+
+        self._tell(DrainAll(drained))
         waiting = asyncio.ensure_future(done.wait())
         await asyncio.wait({waiting}, timeout=45)
         if self._supervisor is not None:

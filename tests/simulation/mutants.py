@@ -15,12 +15,14 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.simulation import patching
+
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 PATCHES = HERE / "mutants"
 FOLDERS = ("lessor", "actors", "broker", "browser", "cli", "messages", "tests")
-OTHER_SEEDS = range(60)
-RUN_S_MAX = 240
+OTHER_SEEDS = range(int(os.environ.get("MUTANT_SEEDS", "40")))
+RUN_S_MAX = 900
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +57,11 @@ def mutants() -> list[Mutant]:
 
 def applies(mutant: Mutant) -> str | None:
     """Why it does not apply to the source as it is; None when it does."""
-    done = subprocess.run(
-        ["patch", "--dry-run", "--batch", "--fuzz=0", "-p1", "-d", str(ROOT), "-i", str(mutant.patch)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return None if done.returncode == 0 else done.stdout + done.stderr
+    try:
+        patching.apply(mutant.patch.read_text(), ROOT, dry=True)
+    except patching.DoesNotApply as error:
+        return str(error)
+    return None
 
 
 def kill(mutant: Mutant) -> Killed:
@@ -71,9 +71,7 @@ def kill(mutant: Mutant) -> Killed:
             shutil.copytree(
                 ROOT / folder, copy / folder, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "*.patch")
             )
-        subprocess.run(
-            ["patch", "--batch", "--quiet", "--fuzz=0", "-p1", "-d", place, "-i", str(mutant.patch)], check=True
-        )
+        patching.apply(mutant.patch.read_text(), copy)
         seeds = ",".join(map(str, mutant.seeds))
         done = subprocess.run(
             [sys.executable, "-m", "tests.simulation", "--only", seeds, "--first", "--jobs", "1"],

@@ -1,16 +1,19 @@
 """Whatever can go wrong, at moments that the seed decides; every fault is counted."""
 
+import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from lessor.actors.process import Process as Actor
-from lessor.actors.profile import ProfileActor
+from tests.simulation.stepped import SteppedProfile
 
 if TYPE_CHECKING:
+    from tests.simulation.host import SimulatedHost
+    from tests.simulation.worker import SimulatedWorker
     from tests.simulation.world import World
 
 EVERY_S = 6.0
-ARMED_S = 15.0
+ARMED_S = 60.0
 
 
 class Nemesis:
@@ -38,10 +41,12 @@ class Nemesis:
             (2, self._worker_partition),
             (3, self._browser_crash),
             (2, self._stale_leader),
+            (0.3, self._revoke),
+            (0.3, self._cancel_run),
         ]
 
     @property
-    def _draw(self):  # type: ignore[no-untyped-def]  # random.Random; the world is built after this
+    def _draw(self) -> random.Random:
         return self._world.scheduler.random
 
     def begin(self) -> None:
@@ -53,7 +58,7 @@ class Nemesis:
         store.lost, store.ghost, store.in_flight = (draw.choice([0, 0.01, 0.06]) for _ in range(3))
         store.lagging = draw.choice([0, 0.1, 0.4])
         network.lost, network.twice, network.late = (draw.choice([0, 0.02, 0.08]) for _ in range(3))
-        browser.slow, browser.silent = draw.choice([0.02, 0.15]), draw.choice([0.005, 0.03])
+        browser.slow, browser.silent = draw.choice([0.02, 0.15]), draw.choice([0.005, 0.02, 0.08])
         browser.refused, browser.fails = draw.choice([0.01, 0.1]), draw.choice([0.01, 0.1])
         browser.late, browser.overdue = draw.choice([0.05, 0.3, 0.7]), draw.choice([0, 0.3, 1])
         self._kinds = [(weight * draw.choice([0, 1, 1, 4]), do) for weight, do in self._kinds]
@@ -103,7 +108,7 @@ class Nemesis:
         self._world.scheduler.at(self._draw.uniform(0.05, 2) if soon else self._draw.uniform(2, 60), self._up(host))
         return "host crash"
 
-    def _up(self, process) -> Callable[[], None]:  # type: ignore[no-untyped-def]  # host or worker
+    def _up(self, process: "SimulatedHost | SimulatedWorker") -> Callable[[], None]:
         return lambda: None if process.is_up else process.start()
 
     def _power_loss(self) -> str | None:
@@ -121,7 +126,7 @@ class Nemesis:
 
     def _host_pause(self) -> str | None:
         host = self._draw.choice(self._world.hosts)
-        if not host.is_up:
+        if host.process is None or not host.is_up:
             return None
         host.process.stop(self._seconds(50))
         return "host pause"
@@ -136,7 +141,7 @@ class Nemesis:
 
     def _worker_pause(self) -> str | None:
         worker = self._draw.choice(self._world.workers)
-        if not worker.is_up:
+        if worker.process is None or not worker.is_up:
             return None
         worker.process.stop(self._seconds(60))
         return "worker pause"
@@ -171,11 +176,28 @@ class Nemesis:
         self._draw.choice(keepers).die()
         return "browser crash"
 
+    # -- operators
+
+    def _revoke(self) -> str | None:
+        """Late: what follows on that profile is only refused."""
+        worker = self._draw.choice(self._world.workers)
+        if not worker.is_up or self._world.scheduler.now_s < 0.6 * self._world.size.chaos_s:
+            return None
+        worker.revoke("shop-0")
+        return "revoke"
+
+    def _cancel_run(self) -> str | None:
+        worker = self._draw.choice(self._world.workers)
+        if not worker.is_up:
+            return None
+        worker.cancel_run(self._draw.choice(self._world.jobs).run)
+        return "run cancelled"
+
     # -- actors
 
     def _crash_owner(self) -> None:
-        step = self._draw.choice(STEPS)
-        self._arm("ProfileActor", step)
+        steps, weights = zip(*STEPS.items(), strict=True)
+        self._arm("ProfileActor", self._draw.choices(steps, weights)[0])
 
     def _crash_supervisor(self) -> None:
         self._arm("SupervisorActor", "any")
@@ -199,7 +221,7 @@ class Nemesis:
         until_s, moment, step = self._armed.get(kind, (0.0, "", ""))
         if moment != when or self._world.scheduler.now_s > until_s:
             return False
-        if isinstance(actor, ProfileActor):
+        if isinstance(actor, SteppedProfile):
             current = step_of(actor)
             if step not in ("any", current):
                 return False
@@ -211,33 +233,34 @@ class Nemesis:
         return True
 
 
-STEPS = (
-    "activating",
-    "starting",
-    "granting",
-    "reading",
-    "aiming",
-    "intending",
-    "dispatching",
-    "settling",
-    "closing",
-    "looking",
-    "sealing",
-    "killing",
-    "idle",
-    "any",
-)
-"""The named steps of an owner's life; each is crashed at, before and after what happens in it."""
+STEPS = {
+    "activating": 1,
+    "starting": 2,
+    "granting": 2,
+    "reading": 1,
+    "aiming": 1,
+    "intending": 1,
+    "dispatching": 2,
+    "settling": 4,
+    "closing": 2,
+    "looking": 8,
+    "sealing": 2,
+    "killing": 4,
+    "idle": 1,
+    "any": 1,
+}
+"""The named steps of an owner's life, and how often each is aimed at: the short ones more often."""
 
 
-def step_of(actor: ProfileActor) -> str:
-    desk = actor._desk
+def step_of(actor: SteppedProfile) -> str:
+    """What the owner is at, from its mind and its ledger."""
+    desk, held, busy = actor.mind
     if desk.epoch == 0:
         return "activating"
+    if held is not None and held.open_act is not None and desk.operation is None:
+        return "settling"
     if desk.operation is not None:
-        if desk.operation.phase == "dispatching" and actor._busy:
-            return "settling"
         return desk.operation.phase
     if desk.start is not None:
-        return "granting" if actor._busy else "starting"
+        return "granting" if busy else "starting"
     return desk.ending or "idle"

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -82,9 +82,7 @@ class Network:
 class Gateway:
     """A host's doors, as `broker.gateway` has them. One per incarnation."""
 
-    def __init__(
-        self, network: Network, host: str, loop: Loop, line: Line, deliver: Callable[[object], None]
-    ) -> None:
+    def __init__(self, network: Network, host: str, loop: Loop, line: Line, deliver: Callable[[object], None]) -> None:
         self._network, self.host, self._loop, self._line = network, host, loop, line
         self._deliver = deliver
         self._process: Process = loop.process
@@ -137,6 +135,7 @@ class Gateway:
             case ToProfile(caller, key, verb, epoch):
                 request = wire.decode(body, VERBS[verb])
                 if isinstance(request, Act):
+                    recorder.latest = request
                     recorder.acts.setdefault(getattr(request.action, "text", ""), request)
                 slot = recorder.slot()
                 self._open.add(slot)
@@ -175,7 +174,10 @@ class Gateway:
                 raise AssertionError(subject)
 
     def _plain(self, respond: Respond) -> Callable[[Reply], None]:
-        return lambda reply: self._loop.call_soon_threadsafe(self._back, reply, respond) and None
+        def answer(reply: Reply) -> None:
+            self._loop.call_soon_threadsafe(self._back, reply, respond)
+
+        return answer
 
     def _answer(self, slot: int, reply: Reply, respond: Respond) -> None:
         recorder = self._network.recorder

@@ -23,6 +23,7 @@ class Recorder:
         self.broken: list[str] = []
         self.acts: dict[str, Act] = {}
         """By the text that an act types: which request it came with."""
+        self.latest: Act | None = None
         self._slots = 0
 
     @property
@@ -51,9 +52,7 @@ class Recorder:
                 self.add(Wrote(at_ms=self.at_ms, profile=f"{tenant}/{profile}", sequence=message.sequence, entry=entry))
             case "run", [tenant, run]:
                 record = wire.decode(message.data, RunRecord)
-                self.add(
-                    RunWritten(at_ms=self.at_ms, run=f"{tenant}/{run}", revision=message.sequence, record=record)
-                )
+                self.add(RunWritten(at_ms=self.at_ms, run=f"{tenant}/{run}", revision=message.sequence, record=record))
             case _:
                 pass
 

@@ -17,6 +17,8 @@ from lessor.actors.profile import ProfileActor
 from lessor.actors.run import RunActor
 from lessor.actors.supervisor import SupervisorActor
 from lessor.actors.worker import WorkerSupervisor
+from lessor.journal import LeaseState
+from lessor.lease.verdict import Desk
 from tests.simulation.clockwork import Loop, Process
 
 
@@ -82,7 +84,12 @@ class Stepped(Actor):
         self._sim_wake()
 
     def _sim_wake(self) -> None:
-        if self._sim_began and not self._sim_turning and not self.actor_inbox.empty() and not self.actor_stopped.is_set():
+        if (
+            self._sim_began
+            and not self._sim_turning
+            and not self.actor_inbox.empty()
+            and not self.actor_stopped.is_set()
+        ):
             self._sim_turning = True
             self._sim_process.at(self._sim_moment_s(), self._sim_turn)
 
@@ -113,19 +120,23 @@ class Stepped(Actor):
         ActorRegistry.unregister(self.actor_ref)
 
 
-class SteppedProfile(Stepped, ProfileActor):
+# Pyright: the inbox is made by an instance here, by the class in pykka.
+class SteppedProfile(Stepped, ProfileActor):  # pyright: ignore[reportIncompatibleMethodOverride]
+    @property
+    def mind(self) -> tuple[Desk, LeaseState | None, bool]:
+        """Desk, lease, and whether an append is under way: for whoever aims a fault at a step."""
+        return self._desk, self._ledger.lease, self._busy
+
+
+class SteppedSupervisor(Stepped, SupervisorActor):  # pyright: ignore[reportIncompatibleMethodOverride]
     pass
 
 
-class SteppedSupervisor(Stepped, SupervisorActor):
+class SteppedRun(Stepped, RunActor):  # pyright: ignore[reportIncompatibleMethodOverride]
     pass
 
 
-class SteppedRun(Stepped, RunActor):
-    pass
-
-
-class SteppedWorker(Stepped, WorkerSupervisor):
+class SteppedWorker(Stepped, WorkerSupervisor):  # pyright: ignore[reportIncompatibleMethodOverride]
     pass
 
 

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pykka
 
@@ -18,7 +18,7 @@ from lessor.actors.run import Do, End, Go, Report, See, Take, Want
 from lessor.actors.talk import Talk, as_problem
 from lessor.actors.worker import Begin, Forget
 from lessor.broker.subjects import Addresses
-from lessor.errors import Class, Code, Effect, Problem
+from lessor.errors import Class, Code, Problem
 from lessor.messages.action import Commit, Type
 from lessor.messages.ids import Caller, request_key
 from lessor.messages.reply import (
@@ -33,7 +33,17 @@ from lessor.messages.reply import (
     RunTold,
     StepState,
 )
-from lessor.messages.request import AskOutcome, AskStatus, CreateProfile, Reconcile, Renew
+from lessor.messages.request import (
+    AskOutcome,
+    AskStatus,
+    Cancel,
+    CancelRun,
+    CreateProfile,
+    Reconcile,
+    Renew,
+    Request,
+    RevokeProfile,
+)
 from lessor.messages.run import RunStatus
 from lessor.trust import Heard
 from tests.model.stream import Line
@@ -90,12 +100,12 @@ class SimulatedWorker:
         boot = f"{self.name}-{self.starts}"
         clock = MachineClock(world.scheduler, boot, draw.uniform(0.98, 1.02), draw.randrange(10_000_000), 0)
         self.process = process = Process(world.scheduler, self.name, clock)
-        self._loop = Loop(process, world.broken)
-        self._talk = self._talk_as(ME)
-        io = SimulatedIo(self._loop, world)
-        self._supervisor = SteppedWorker.start(io, self._talk, self.name, world.limits, self._failed, SteppedRun)
+        self.loop = Loop(process, world.broken)
+        self.talk = self.talk_as(ME)
+        io = SimulatedIo(self.loop, world)
+        self._supervisor = SteppedWorker.start(io, self.talk, self.name, world.limits, self._failed, SteppedRun)
 
-    def _talk_as(self, caller: Caller) -> Talk:
+    def talk_as(self, caller: Caller) -> Talk:
         assert self.process is not None
         return Talk(
             line=WorkerLine(self.world.network, self.process, self.line),
@@ -125,7 +135,7 @@ class SimulatedWorker:
     def work_on(self, job: Job) -> None:
         """Take the run and go on with it."""
         job.worker = self.process
-        self._loop.call_soon_threadsafe(lambda: self._loop.create_task(self._work(job)))
+        self.loop.call_soon_threadsafe(lambda: self.loop.create_task(self._work(job)))
 
     async def _work(self, job: Job) -> None:
         process, script = self.process, Script(self, job)
@@ -136,6 +146,21 @@ class SimulatedWorker:
         finally:
             if job.worker is process:
                 job.worker = None
+
+    # -- what an operator does from here
+
+    def revoke(self, profile: str) -> None:
+        request = RevokeProfile(id=self.world.fresh())
+        self._order(self.talk.to.profile(profile, "revoke"), request)
+
+    def cancel_run(self, run: str) -> None:
+        self._order(self.talk.to.run(run, "cancel"), CancelRun(id=self.world.fresh()))
+
+    def _order(self, subject: str, request: Request[Any]) -> None:
+        def ask() -> None:
+            self.loop.create_task(self.talk.line.ask(subject, request, 5))
+
+        self.loop.call_soon_threadsafe(ask)
 
     # -- for scripts
 
@@ -151,7 +176,7 @@ class Script:
     def __init__(self, worker: SimulatedWorker, job: Job) -> None:
         self.worker, self.world, self.job = worker, worker.world, job
         self._draw = worker.world.scheduler.random
-        self._loop, self._talk = worker._loop, worker._talk
+        self._loop, self._talk = worker.loop, worker.talk
         self._ref: pykka.ActorRef[Any] | None = None
         self._view: LeaseView | None = None
         self._revision = "r0"
@@ -160,10 +185,10 @@ class Script:
     async def go(self) -> None:
         slot = Slot(self._loop)
         self.worker.bid(Begin(self.job.run, self.job.attempt, slot.set))
-        ref = await slot.get(5)
-        if not isinstance(ref, pykka.ActorRef):
+        started = await slot.get(5)
+        if started is None:
             return
-        self._ref = ref
+        self._ref = ref = cast("pykka.ActorRef[Any]", started)
         try:
             await self._take()
             while self.job.left and not self.job.finished:
@@ -199,7 +224,7 @@ class Script:
     def _mind(self, told: Problem) -> None:
         if told.code in (Code.RUN_FENCED, Code.LEASE_FENCED):
             raise Fenced
-        if told.code is Code.RUN_ENDED:
+        if told.code in (Code.RUN_ENDED, Code.PROFILE_REVOKED):
             self.job.finished = True
         if told.code.class_.drops_lease or told.code in (Code.BROWSER_GONE, Code.BROKER_UNAVAILABLE, Code.MOVED):
             self._view = None
@@ -218,9 +243,7 @@ class Script:
     async def _acquire(self) -> bool:
         horizon_s = self._draw.choice([10, 30, 60, 400])
         patience_s = self._draw.choice([1, 5, 20])
-        told = await self._tell(
-            lambda answer: Want(self.job.profile, horizon_s, patience_s, answer), patience_s + 60
-        )
+        told = await self._tell(lambda answer: Want(self.job.profile, horizon_s, patience_s, answer), patience_s + 60)
         if isinstance(told, Problem) and told.code is Code.NOT_FOUND:
             await self._create()
         return isinstance(told, Granted)
@@ -247,7 +270,9 @@ class Script:
             await self._renew()
         elif draw < 0.92:
             await self._stranger()
-        elif draw < 0.95:
+        elif draw < 0.93:
+            await self._act_and_cancel()
+        elif draw < 0.96:
             self._view = None
             await self._tell(lambda answer: End(self.job.profile, self._draw.random() < 0.3, 20, answer), 25)
         else:
@@ -270,10 +295,9 @@ class Script:
             if isinstance(told, Acted) and told.page is not None:
                 self._revision = told.page.revision
             by_key = isinstance(told, Acted) and told.recorded
-            effect = told.effect if not isinstance(told, Problem) else told.effect
             if not by_key:
                 code = str(told.code) if isinstance(told, Problem) else None
-                self.world.recorder.concluded(text, self._whose(), effect, code)
+                self.world.recorder.concluded(text, self._whose(), told.effect, code)
         if isinstance(told, Problem) and told.code.class_ is Class.OUTCOME_UNKNOWN:
             self._view = None
         return told
@@ -357,6 +381,18 @@ class Script:
             # The actor learns of the number that was used up with its next reattach.
             await self._acquire()
 
+    async def _act_and_cancel(self) -> None:
+        """Stop waiting for an act under way: it settles all the same."""
+        acting = asyncio.ensure_future(self._act(None))
+        await self._pause(0.003, 0.06)
+        act = self.world.recorder.latest
+        if act is not None and self._view is not None:
+            view = self._view
+            request = Cancel(id=self.world.fresh(), lease=view.lease, claim=view.claim, request=act.id)
+            await self._talk.line.ask(f"{view.route}.cancel", request, 5)
+        await asyncio.wait({acting})
+        acting.result()
+
     async def _renew(self) -> None:
         if self._view is not None:
             view = self._view
@@ -364,7 +400,7 @@ class Script:
             await self._talk.line.ask(f"{view.route}.renew", request, 5)
 
     async def _stranger(self) -> None:
-        talk = self.worker._talk_as(STRANGER)
+        talk = self.worker.talk_as(STRANGER)
         request = AskStatus(id=self.world.fresh())
         await talk.line.ask(talk.to.profile(self.job.profile, "status"), request, 5)
 

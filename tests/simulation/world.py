@@ -11,10 +11,10 @@ import pykka
 from lessor.actors.process import Process as Actor
 from lessor.check.history import Healed, History, Hit, Ordered, Page, Rest, Sent
 from lessor.limits import Limits
-from tests.simulation.browser import Chances as BrowserChances
-from tests.simulation.browser import Keeper
 from tests.model.stream import Chances as StoreChances
 from tests.model.stream import Store
+from tests.simulation.browser import Chances as BrowserChances
+from tests.simulation.browser import Keeper
 from tests.simulation.clockwork import Scheduler
 from tests.simulation.host import SimulatedHost
 from tests.simulation.nemesis import Nemesis
@@ -29,7 +29,7 @@ LIMITS = Limits(
     tick_s=15,
     renew_below_s=30,
     idle_s=10,
-    quarantine_s=20,
+    quarantine_s=45,
 )
 
 
@@ -71,7 +71,11 @@ class World:
         self.seed, self.size, self.limits = seed, size, limits
         self.scheduler = Scheduler(seed)
         self.recorder = Recorder(self.scheduler)
-        self.browser_chances, self.store_chances, self.network_chances = BrowserChances(), StoreChances(), NetworkChances()
+        self.browser_chances, self.store_chances, self.network_chances = (
+            BrowserChances(),
+            StoreChances(),
+            NetworkChances(),
+        )
         self.store = Store(
             random=self.scheduler.random,
             now_s=lambda: self.scheduler.now_s,

@@ -24,6 +24,7 @@ from lessor.messages.record import (
     Outcome,
     ProfileChanged,
     Reconciled,
+    Rewrapped,
     SealCommitted,
     Skipped,
 )
@@ -178,7 +179,7 @@ class _Told:
     granted: dict[str, int] = field(default_factory=dict[str, int])
     """Lease -> recorded expiry."""
     closed: dict[str, LeaseClosed] = field(default_factory=dict[str, LeaseClosed])
-    sealed: dict[str, int] = field(default_factory=dict[str, int])
+    sealed: dict[str, int | None] = field(default_factory=dict[str, int | None])
     """Lease -> its committed generation: the receipt, also before its browser is gone."""
 
     def learn(self, record: AnyRecord) -> None:
@@ -199,8 +200,8 @@ class _Told:
                 self.granted[record.lease] = record.expires_ms
             case LeaseClosed():
                 self.closed[record.lease] = record
-            case SealCommitted(lease=str(lease)):
-                self.sealed[lease] = record.generation
+            case SealCommitted(lease=str(lease), unhealthy=unhealthy):
+                self.sealed[lease] = None if unhealthy else record.generation
             case _:
                 pass
 
@@ -431,7 +432,7 @@ class _Why:
                     return False
                 run = self.runs.record(revision)
                 newer = run is not None and run.attempt > self.held.scope.attempt
-                return newer if closing.reason == "fenced" else run is None or newer or not run.status.needs_page
+                return newer if closing.reason == "fenced" else run is None or newer or not run.needs_page
             case _:
                 return False
 
@@ -483,20 +484,31 @@ def p13_expired_never_seals(history: History) -> Findings:
 
 
 def p14_seal_chain(history: History) -> Findings:
-    """A lease starts from the last generation; each seal is a new one on top of its lease's own."""
-    generation, base, objects = 0, 0, set[str]()
+    """A lease starts from the current generation; each seal is a new one on top of its lease's own, or, without a
+    lease, of a known one; nothing is overwritten."""
+    last, current, base, objects = 0, 0, 0, set[str]()
+    held: str | None = None
     for _, _, record in records(history):
         match record:
             case LeaseGranted():
-                base = record.base
-                if base != generation:
-                    yield f"P14: {record} while generation {generation} is current"
+                base, held = record.base, record.lease
+                if base != current:
+                    yield f"P14: {record} while generation {current} is current"
             case SealCommitted():
-                if (record.generation, record.base) != (generation + 1, base) or record.object in objects:
-                    yield f"P14: {record} on top of {generation}"
-                generation = record.generation
+                on = base if record.lease is not None else record.base if record.base <= last else None
+                if (record.generation, record.base) != (last + 1, on) or record.object in objects:
+                    yield f"P14: {record} on top of {current}"
+                if record.lease != held:
+                    yield f"P14: {record} while {held} is held"
+                last = record.generation
+                current = current if record.unhealthy else last
+                objects.add(record.object)
+            case Rewrapped():
+                if record.object in objects or record.generation > last or held is not None:
+                    yield f"P14: {record} while {held} is held"
                 objects.add(record.object)
             case LeaseClosed():
+                held = None
                 if (record.receipt == "sealed") != (record.generation is not None):
                     yield f"P14: {record}"
             case _:
@@ -537,7 +549,7 @@ def p16_teardown(history: History, now_ms: int, ticks_ms: int) -> Findings:
             yield f"P16: {held} was not closed by {due_ms}"
             due_ms = None
         if isinstance(moment, RunWritten):
-            needs[moment.run] = moment.record is not None and moment.record.status.needs_page
+            needs[moment.run] = moment.record is not None and moment.record.needs_page
             if held is not None and moment.run == held.scope.run:
                 due_ms = None if needs[moment.run] else due_ms or moment.at_ms + ticks_ms
         elif isinstance(moment, Wrote):

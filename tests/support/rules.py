@@ -20,9 +20,12 @@ from lessor.lease.verdict import (
     Aim,
     Aimed,
     Alarm,
+    ApprovalAsked,
+    AskApproval,
     Asked,
     BrowserGone,
     CancelRead,
+    ChoreOver,
     Desk,
     DialogClosed,
     Dispatch,
@@ -30,6 +33,7 @@ from lessor.lease.verdict import (
     DropFiles,
     Effect,
     Event,
+    GrantRead,
     KillBrowser,
     Killed,
     Look,
@@ -37,8 +41,11 @@ from lessor.lease.verdict import (
     Now,
     ReadDone,
     ReadFile,
+    ReadGrant,
     ReadRuns,
     Release,
+    RemoveObjects,
+    Reseal,
     Resume,
     RunSeen,
     RunsRead,
@@ -47,9 +54,11 @@ from lessor.lease.verdict import (
     SealState,
     StartBrowser,
     Started,
+    SweepObjects,
     TellDialog,
     Tend,
     Tended,
+    TryState,
     Verdict,
     Visit,
 )
@@ -71,8 +80,10 @@ from lessor.messages.request import (
     Reconcile,
     Renew,
     RevokeProfile,
+    RunRequest,
 )
-from lessor.messages.run import RunReading, RunRecord, RunStatus
+from lessor.messages.run import Approval, RunReading, RunRecord, RunStatus
+from lessor.runs import ask_approval, decide_run, pending
 from tests.support.history import Came, History, Hit, Moment, Ordered, RunWritten, Swept, Told, Wrote
 
 E = TypeVar("E", bound=Effect)
@@ -86,7 +97,7 @@ ME = Caller("acme", "alice")
 RINGS_MAX = 200
 PAGE = Observation(url="https://shop.test/pay?token=s", title="Pay", revision="v1", text="12 EUR")
 VIEW = PageView(url="https://shop.test/", title="Shop", revision="v1", status=200)
-TARGET = Target("button Pay", "f" * 16, changed=False, token=None)
+TARGET = Target("button Pay", "f" * 16, changed=False, token=None, url="https://shop.test/pay?token=s")
 
 
 @dataclass
@@ -99,6 +110,8 @@ class Owner:
     host: str = "host-1"
     create: bool = True
     keeper_ms: int = 24 * 60 * MINUTE_MS
+    unix_ms: int = UNIX_MS
+    """The wall clock's distance, for tests that put it on or back."""
     append_ms: int = 0
     """How long an append takes to be acknowledged; nothing is decided meanwhile."""
     ledger: Ledger = field(default_factory=Ledger)
@@ -109,6 +122,8 @@ class Owner:
     runs: dict[str, tuple[int, RunRecord]] = field(default_factory=dict[str, tuple[int, RunRecord]])
     held_back: set[type[Effect]] = field(default_factory=set[type[Effect]])
     released: bool = False
+    key: str = "1"
+    """The key that new seals use."""
     slots: int = 0
     ids: int = 0
     revisions: int = 0
@@ -136,7 +151,7 @@ class Owner:
     # Time.
 
     def now(self) -> Now:
-        return Now(self.now_ms, UNIX_MS + self.now_ms, self.id("fresh"))
+        return Now(self.now_ms, self.unix_ms + self.now_ms, self.id("fresh"))
 
     def advance(self, to_ms: int) -> None:
         """Let time pass, ringing at every moment that the rules asked for."""
@@ -250,6 +265,10 @@ class Owner:
                 self.tell(Started(instance, f"target-{instance}", self.ledger.generation, until_ms))
             case Aim(slot=slot):
                 self.tell(Aimed(slot, TARGET))
+            case ReadGrant(slot=slot, run=run):
+                self.tell(GrantRead(slot, self.reading(run)))
+            case AskApproval():
+                self.tell(ApprovalAsked(effect.slot, self.ask_approval(effect)))
             case Dispatch():
                 self.hit(effect)
                 self.tell(DispatchDone(effect.slot, Sent(self.now_ms, PAGE)))
@@ -258,7 +277,7 @@ class Owner:
             case Look():
                 self.tell(Looked(PAGE))
             case SealState(generation=generation):
-                self.tell(Sealed(f"object-{generation}", "0" * 64, 100, "1"))
+                self.tell(Sealed(f"object-{generation}", "0" * 64, 100, self.key))
             case KillBrowser(instance=instance):
                 self.tell(Killed(self.now_ms, instance))
             case TellDialog(asked=asked):
@@ -268,6 +287,12 @@ class Owner:
                 self.tell(Tended(asked, TabsTold(tabs=())))
             case Resume() | ReadFile() | DropFiles():
                 raise AssertionError(effect)
+            case Reseal(slot=slot) | TryState(slot=slot):
+                self.tell(ChoreOver(slot, Sealed(self.id("object"), "0" * 64, 100, self.key)))
+            case RemoveObjects(slot=slot):
+                self.tell(ChoreOver(slot, None))
+            case SweepObjects():
+                pass
             case CancelRead():
                 self._cancel_read()
             case Release():
@@ -319,6 +344,20 @@ class Owner:
         self.runs[run] = (self.revisions, record)
         self.history.append(RunWritten(self.now_ms, run, self.revisions, record))
 
+    def ask_approval(self, order: AskApproval) -> Approval | Problem:
+        after = ask_approval(order.run, order.claim, order.question)(self.runs[order.run][1])
+        if isinstance(after, Problem):
+            return after
+        self.write_run(order.run, after)
+        return pending(after, order.question)
+
+    def decide_run(self, run: str, request: RunRequest) -> RunRecord | Problem:
+        """A run verb, as any host serves it."""
+        after = decide_run(run, ME.principal, self.runs[run][1], request, self.now().unix_ms)
+        if not isinstance(after, Problem):
+            self.write_run(run, after)
+        return after
+
     def drop_run(self, run: str) -> None:
         del self.runs[run]
         self.revisions += 1
@@ -334,8 +373,14 @@ class Owner:
         deadline_s: float = 6 * 3600,
     ) -> None:
         deadline_unix_ms = UNIX_MS + self.began_ms + round(deadline_s * 1000)
+        own = Approval(id=self.id(), question="?", asked_unix_ms=0, until_unix_ms=deadline_unix_ms)
         record = RunRecord(
-            principal=ME.principal, status=status, attempt=attempt, deadline_unix_ms=deadline_unix_ms, claim=claim
+            principal=ME.principal,
+            status=status,
+            attempt=attempt,
+            deadline_unix_ms=deadline_unix_ms,
+            claim=claim,
+            approvals=(own,) if status is RunStatus.PARKED else (),
         )
         self.write_run(run, record)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
 import pytest
 
 import lessor
@@ -21,6 +22,7 @@ from lessor.broker.connection import Connection
 from lessor.broker.embedded import Endpoint
 from lessor.broker.jetstream import Stream
 from lessor.broker.journal import StreamJournal
+from lessor.broker.runs import StreamRuns
 from lessor.broker.stream import open_stream
 from lessor.broker.subjects import Shard
 from lessor.client import Client, Run
@@ -28,8 +30,9 @@ from lessor.config import Config
 from lessor.errors import Code, LessorError, Problem
 from lessor.limits import Limits
 from lessor.messages import wire
-from lessor.messages.ids import Caller, ProfileKey
+from lessor.messages.ids import Caller, ProfileKey, RunKey
 from lessor.messages.record import AnyRecord, Entry, HostSession, LeaseClosed, LeaseGranted
+from lessor.messages.run import Approval, RunReading, RunStatus
 from lessor.ports import Browser, Chain, Journal
 from lessor.runtime import BrowserMaker, Host, chromium
 from tests.model.browser import Hit, ModelBrowser
@@ -98,9 +101,12 @@ class Stage:
 
         return make
 
-    async def leave(self, word: str = "h") -> None:
-        """The host's actors are gone, its pages stay with their keepers."""
-        await self.hosts.pop(word).close()
+    async def leave(self, word: str = "h", *, drained: bool = False) -> None:
+        """The host's actors are gone, its pages stay with their keepers; `drained`: it has given everything back."""
+        host = self.hosts.pop(word)
+        if drained:
+            assert await host.drain(20)
+        await host.close()
 
     # -- workers
 
@@ -134,6 +140,18 @@ class Stage:
 
     def key(self, profile: str = "shop") -> ProfileKey:
         return ProfileKey(self.tenant, profile)
+
+    async def write_run(self, run: str, *, status: RunStatus) -> None:
+        """Write the run's status as another host would: the hosts of this stage are not told."""
+        runs, key = StreamRuns(self.stream, Shard(), BootClock()), RunKey(self.tenant, run)
+        reading = await runs.read(key)
+        assert isinstance(reading, RunReading)
+        assert reading.record is not None
+        asked = Approval(id=fresh("a"), question="?", asked_unix_ms=0, until_unix_ms=reading.record.deadline_unix_ms)
+        approvals = (asked,) if status is RunStatus.PARKED else ()
+        record = msgspec.structs.replace(reading.record, status=status, approvals=approvals)
+        written = await runs.write(key, record, reading.revision)
+        assert isinstance(written, int), written
 
     async def chain(self, profile: str = "shop") -> Chain:
         return await StreamJournal(self.stream, Shard()).replay(self.key(profile), 0)

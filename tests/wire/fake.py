@@ -7,7 +7,8 @@ from collections.abc import Callable
 from lessor.errors import Problem
 from lessor.findings import Away, NotSent, Sent, Target
 from lessor.messages.action import AnyAction, Element, Match, Observation, PageView
-from lessor.ports import BrowserSpec, SealedState
+from lessor.messages.health import HealthCheck
+from lessor.ports import Binding, BrowserSpec, SealedState
 from tests.support.dialogless import Dialogless, Fileless
 
 
@@ -37,6 +38,9 @@ class Fake(Fileless):
 
     async def find(self, spec: BrowserSpec, on_gone: Callable[[], None]) -> "Page | None":
         return self.live.get(spec.instance)
+
+    async def reseal(self, sealed: bytes, was: Binding, becomes: Binding) -> SealedState | Problem:
+        return SealedState(sealed, "k1")
 
     async def confirm_gone(self, instance: str) -> int | None:
         return None if instance in self.live else now_ms()
@@ -80,6 +84,9 @@ class Page(Dialogless):
 
     async def seal(self, generation: int, deadline_ms: int) -> SealedState | Problem | Away:
         return SealedState(b"sealed", "k1")
+
+    async def check(self, wanted: HealthCheck, deadline_ms: int) -> Problem | Away | None:
+        return None
 
     async def extend(self, until_ms: int) -> int | None:
         return until_ms

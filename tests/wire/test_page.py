@@ -11,14 +11,14 @@ from lessor.errors import Class, Code, Problem, problem
 from lessor.messages import wire
 from lessor.messages.action import AnyAction
 from lessor.messages.reply import AnyReply, LeaseView
-from lessor.messages.request import RUN_VERBS, VERBS, ListProfiles, RenewAll
+from lessor.messages.request import LIST_VERBS, RUN_VERBS, VERBS, RenewAll
 from tests.wire.page import PAGE, Example, examples, rows
 
 KINDS: dict[str, type[object]] = {
     **VERBS,
     **{f"r.{verb}": kind for verb, kind in RUN_VERBS.items()},
     "h.renew": RenewAll,
-    "list": ListProfiles,
+    **LIST_VERBS,
 }
 REPLIES: dict[str, type] = {str(kind.__struct_config__.tag): kind for kind in get_args(AnyReply)}
 

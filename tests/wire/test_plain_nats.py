@@ -76,7 +76,7 @@ async def act(held: Lease, name: str, do: str, **fields: str) -> Json:
 
 async def test_hosts_answer_as_a_service(plain: Plain, connection: Client) -> None:
     info = json.loads((await connection.request("$SRV.INFO.lessor", b"")).data)
-    assert {endpoint["name"] for endpoint in info["endpoints"]} == {"profile", "run", "list", "renew"}
+    assert {endpoint["name"] for endpoint in info["endpoints"]} == {"profile", "run", "list", "runs", "renew"}
     stats = json.loads((await connection.request("$SRV.STATS", b"")).data)
     profile = next(endpoint for endpoint in stats["endpoints"] if endpoint["name"] == "profile")
     assert (profile["num_requests"], profile["num_errors"]) == (1, 0)
