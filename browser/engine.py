@@ -21,12 +21,11 @@ from lessor.browser.keeper import client
 from lessor.browser.keeper.client import Admitted, Gone, Keeper, KeeperFailed, KeeperSpec
 from lessor.browser.keeper.linux import boot_ms
 from lessor.browser.keyring import Keyring
-from lessor.browser.live import Live
+from lessor.browser.live import Live, main_of
 from lessor.browser.origins import Origins
 from lessor.browser.pool import WARM_EPOCH, Pool, Warm
 from lessor.browser.secretstore import Secrets
 from lessor.browser.session import LiveSession, whose
-from lessor.browser.tabs import MAIN, recorded
 from lessor.errors import Code, Problem, problem
 from lessor.ports import Away, Binding, BrowserSpec, FileSpec, SealedState
 
@@ -103,10 +102,8 @@ class Engine:
             return None
         connection = await self._connect(spec, keeper, deadline_ms)
         if isinstance(connection, Connection):
-            page = await _page_of(connection, spec.target, deadline_ms)
-            if page is None:  # the main tab was made anew since the grant
-                kept = (await asyncio.to_thread(recorded, keeper.directory)).get(MAIN)
-                page = None if kept is None else await _page_of(connection, kept.target, deadline_ms)
+            target = main_of(keeper.directory) or spec.target
+            page = await _page_of(connection, target, deadline_ms)
             session = self._session(spec, keeper, connection, on_gone)
             session.is_adopted = True
             if (
@@ -286,7 +283,42 @@ class Engine:
     def _session(
         self, spec: BrowserSpec, keeper: Keeper, connection: Connection, on_gone: Callable[[], None]
     ) -> LiveSession:
-        return LiveSession(spec, keeper, connection, self._keyring, self._secrets, on_gone, self._killed)
+        return LiveSession(
+            spec, keeper, connection, self._keyring, self._secrets, on_gone, self._killed, self._relaunch
+        )
+
+    async def _relaunch(self, spec: BrowserSpec, old: Keeper, deadline_ms: int) -> tuple[Keeper, Connection] | None:
+        """Another browser in the place of one that is wedged or gone, from the same sealed state (B09). None: it did
+        not come up; nothing is left behind."""
+        deadline_ms = min(boot_ms() + START_MS_MAX, deadline_ms, spec.until_ms)
+        ended = await old.kill(spec.epoch)
+        await old.close()
+        if not isinstance(ended, Gone) or await self._open() is None:
+            return None
+        restored = (
+            None
+            if spec.sealed is None
+            else await state.unseal(spec.sealed, whose(spec, spec.generation), self._keyring)
+        )
+        if isinstance(restored, Problem):
+            return None
+        directory = await asyncio.to_thread(self._live.clear, spec.instance)
+        try:
+            keeper = await self._launch(directory, spec.epoch, spec.until_ms)
+        except (KeeperFailed, OSError):
+            await asyncio.to_thread(self._live.bury, spec.instance, ended.gone_at_ms)
+            return None
+        connection = await self._connect(spec, keeper, deadline_ms)
+        if isinstance(connection, Connection):
+            refused = (
+                None
+                if restored is None
+                else await state.restore(connection.context, restored, connection.guard, connection.door, deadline_ms)
+            )
+            if refused is None and await self._open_egress(spec, keeper, connection):
+                return keeper, connection
+        await self._drop(keeper, spec.epoch)
+        return None
 
     def _killed(self, session: LiveSession, gone_ms: int) -> None:
         self._sessions.discard(session)

@@ -22,6 +22,8 @@ EMPTY_PAGE = {
     "responseHeaders": [{"name": "Content-Type", "value": "text/html"}],
     "body": base64.b64encode(b"<!doctype html><title></title>").decode(),
 }
+SHELTER = "http://shelter.lessor.invalid/"
+"""A site that no page of ours is of, and that does not exist."""
 
 
 class Guard:
@@ -36,6 +38,7 @@ class Guard:
         self._got: OrderedDict[str, str] = OrderedDict()
         self.blank: frozenset[str] = frozenset()
         """Addresses that are answered with an empty page from here: nothing of them leaves."""
+        self._sheltered: set[str] = set()
 
     async def stand(self, deadline_ms: int) -> Failed | Away | None:
         """Take up position; None when the guard stands. No request may leave before."""
@@ -69,10 +72,18 @@ class Guard:
         """Where the frame's document was last fetched from by GET: safe to fetch again."""
         return self._got.get(frame)
 
+    def shelter(self, frame: str) -> None:
+        """Answer that frame's next document at `SHELTER` with an empty one: nothing leaves, and the frame gets another
+        process."""
+        self._sheltered.add(frame)
+
     def _on_paused(self, event: dict[str, Any]) -> None:
         request, url = event["requestId"], event["request"]["url"]
         if url in self.blank and event["resourceType"] == "Document":
             verdict = self.cdp.send("Fetch.fulfillRequest", {"requestId": request, **EMPTY_PAGE})
+        elif url == SHELTER and event["frameId"] in self._sheltered:
+            self._sheltered.discard(event["frameId"])
+            verdict = self.cdp.send("Fetch.fulfillRequest", {"requestId": request, "responseCode": 200})
         elif self.origins.allow(url):
             if event["resourceType"] == "Document" and event["request"]["method"] == "GET":
                 self._got[event["frameId"]] = url

@@ -23,6 +23,24 @@ def live_directory(name: str, otherwise: Path) -> Path:
     return otherwise / "live"
 
 
+MAIN_TARGET = "main-target"
+
+
+def remember_main(directory: Path, target: str) -> None:
+    """The main tab was replaced: whoever finds the browser again looks for this one."""
+    draft = directory / f".{MAIN_TARGET}"
+    draft.write_text(target, "ascii")
+    draft.rename(directory / MAIN_TARGET)
+
+
+def main_of(directory: Path) -> str | None:
+    """The main tab's target, where it was replaced since the lease began."""
+    try:
+        return (directory / MAIN_TARGET).read_text("ascii")
+    except OSError:
+        return None
+
+
 class Live:
     """The directories of this host's browsers, by instance, and the graves of those confirmed gone. Blocking."""
 
@@ -72,15 +90,20 @@ class Live:
         link.unlink(missing_ok=True)
         link.symlink_to(directory.name)
 
+    def clear(self, instance: str) -> Path:
+        """Make room for another browser of that instance, whose last one is gone."""
+        path = self._browsers / instance
+        burial.remove(str(path.resolve()))
+        if path.is_symlink():
+            path.unlink(missing_ok=True)
+        return path
+
     def bury(self, instance: str, gone_ms: int) -> None:
         """Remember that it is gone, and since when; remove what is left of it."""
         draft = self._graves / f".{instance}"
         draft.write_text(f"{boot_id()} {gone_ms}\n", "ascii")
         draft.rename(self._graves / instance)
-        path = self._browsers / instance
-        burial.remove(str(path.resolve()))
-        if path.is_symlink():
-            path.unlink(missing_ok=True)
+        self.clear(instance)
 
     def gone_ms(self, instance: str) -> int | None:
         """Since when it is known not to run; None when it may, or nothing is known of it here."""

@@ -61,6 +61,7 @@ async def _load(
         return await _stayed(tab, deadline_ms)
     if "errorText" in answer or answer.get("isDownload"):
         return await _failed(tab, guard, str(answer.get("errorText", ABORTED)))
+    tab.is_arriving = tab.is_leaving
     if not await tab.until(lambda: not tab.is_loading, deadline_ms):
         return tab.door.away or _stop(tab)
     found = await tab.read("observe", deadline_ms)
@@ -69,6 +70,7 @@ async def _load(
     if isinstance(found, (Failed, Away)):
         return tab.unanswered(found)
     page = remember(tab, found)
+    tab.address = page.url if guard.origins.may_show(page.url) else tab.address
     if not guard.origins.may_show(page.url):
         tab.door.start(tab.cdp.send("Page.navigate", {"url": BLANK}))
         return disallowed(page.url)
@@ -96,6 +98,8 @@ async def _failed(tab: Tab, guard: Guard, error: str) -> Problem:
     return problem(Code.NAVIGATION_FAILED, f"The page could not be loaded ({error[:100]}): check the address.")
 
 
-def _stop(tab: Tab) -> Problem:
+def _stop(tab: Tab) -> Problem | Away:
+    if tab.is_crashed:
+        return tab.unanswered(Away.SILENT)
     tab.stop_loading()
     return problem(Code.OP_TIMEOUT, "The page did not load in time: try again with more time.")

@@ -1,14 +1,14 @@
 """One live browser under one epoch (ports.Session)."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from playwright.async_api import Dialog, Page
 
 from lessor.browser import act, health, state
-from lessor.browser.asks import LEAVING
+from lessor.browser.asks import LEAVING, Held
 from lessor.browser.connection import Connection
 from lessor.browser.door import Failed, first
 from lessor.browser.envelope import FileOf, Whose
@@ -17,10 +17,13 @@ from lessor.browser.keeper.client import Gone, Keeper
 from lessor.browser.keeper.linux import boot_ms
 from lessor.browser.keeper.state import read as read_record
 from lessor.browser.keyring import Keyring
+from lessor.browser.ladder import Ladder
+from lessor.browser.live import remember_main
 from lessor.browser.navigate import navigate
 from lessor.browser.observe import observe
+from lessor.browser.recovery import Recovery
 from lessor.browser.secretstore import Secrets
-from lessor.browser.tab import Tab, hear
+from lessor.browser.tab import Tab, attach, hear
 from lessor.browser.tabs import CLOSE_TAB_MS_MAX, MAIN, Tabs, recorded
 from lessor.errors import Code, OpenDialog, Problem, dialog_open, problem
 from lessor.messages.action import AnyAction, Artifact, Match, Observation, PageView, TabView, Type, Upload
@@ -46,24 +49,26 @@ class LiveSession:
         secrets: Secrets,
         on_gone: Callable[[], None],
         on_killed: Callable[["LiveSession", int], None],
+        relaunch: Callable[[BrowserSpec, Keeper, int], Awaitable[tuple[Keeper, Connection] | None]],
     ) -> None:
         self._spec = spec
-        self._keeper = keeper
-        self._connection = connection
+        self._until_ms = spec.until_ms
         self._keyring = keyring
         self._secrets = secrets
         self._on_gone = on_gone
         self._on_killed = on_killed
-        self._tabs = Tabs(connection, spec.policy, keeper.directory)
-        self._files = Files(connection.guard.cdp, connection.door, spec.policy, keeper.directory, self._tabs.notice)
-        self._files.whose, self._files.keyring = self._file_of, keyring
+        self._relaunch = relaunch
+        self._on_file: Callable[[FileFound], None] = lambda _: None
         self._is_ending = False
+        self._is_restarted = False  # once in a lease: what dies twice is not kept alive
         self._reading: asyncio.Task[Any] | None = None
         self._killing: asyncio.Task[int | None] | None = None
         self._dispatching: tuple[Tab, asyncio.Task[Sent | NotSent | Away]] | None = None
+        self._restarting: asyncio.Task[bool] | None = None
         self.is_adopted = False
-        keeper.gone.add_done_callback(lambda _: self._ended(Away.GONE))
-        connection.browser.on("disconnected", lambda _: self._cut())
+        self._ladder = Ladder(lambda: self._connection.guard, self._reopen, self._restart)
+        self._recovery = Recovery(self._tab, self._ladder, self._load)
+        self._hold(keeper, connection)
 
     def __repr__(self) -> str:
         away = self._connection.door.away
@@ -81,6 +86,17 @@ class LiveSession:
     def instance(self) -> str:
         return self._spec.instance
 
+    def _hold(self, keeper: Keeper, connection: Connection) -> None:
+        self._keeper = keeper
+        self._connection = connection
+        self._tabs = Tabs(connection, self._spec.policy, keeper.directory)
+        told = self._tabs.notice
+        self._files = Files(connection.guard.cdp, connection.door, self._spec.policy, keeper.directory, told)
+        self._files.whose, self._files.keyring = self._file_of, self._keyring
+        self._files.on_file = self._found
+        keeper.gone.add_done_callback(lambda _: self._ended(connection, Away.GONE))
+        connection.browser.on("disconnected", lambda _: self._cut(connection))
+
     async def open(self, page: Page, deadline_ms: int) -> Problem | Away | None:
         """Take `page` as the main tab; other pages keep their names, or are popups. None when that worked."""
         self._connection.context.on("dialog", self._on_dialog)
@@ -95,10 +111,9 @@ class LiveSession:
         got = await self._tabs.get(tab, deadline_ms, anew=True)
         if isinstance(got, (Problem, Away)):
             return got
-        at = got[0]
-        began = self._files.began
         view = await self._read(
-            at, navigate(at, self._connection.guard, url, deadline_ms, lambda: self._files.began > began)
+            got[0],
+            self._recovery.read(tab, lambda at, until_ms: self._load(at, url, until_ms), deadline_ms, goes=True),
         )
         self._tabs.visited()
         return view
@@ -110,8 +125,8 @@ class LiveSession:
             return got
         at, address = got
         if address is not None:
-            await self._read(at, navigate(at, self._connection.guard, address, deadline_ms))
-        return await self._read(at, observe(at, deadline_ms))
+            await self._read(at, self._load(at, address, deadline_ms))
+        return await self._read(at, self._recovery.read(tab, observe, deadline_ms, goes=False))
 
     async def tabs(self, close: str | None, deadline_ms: int) -> tuple[TabView, ...] | Problem | Away:
         """All tabs, after `close` was closed."""
@@ -136,7 +151,11 @@ class LiveSession:
         secret = await self._secret(action)
         if isinstance(secret, Problem):
             return secret
-        target = await self._read(at, act.aim(at, revision, action, match, deadline_ms))
+        deadline_ms = min(deadline_ms, boot_ms() + act.AIM_MS_MAX)
+        target = await self._read(
+            at,
+            self._recovery.once(tab, lambda at, until_ms: act.aim(at, revision, action, match, until_ms), deadline_ms),
+        )
         if not isinstance(target, Target):
             return target
         assert isinstance(target.token, act.Aim)
@@ -172,12 +191,18 @@ class LiveSession:
         return task.result()
 
     def hear_files(self, on_file: Callable[[FileFound], None]) -> None:
-        self._files.on_file = on_file
+        self._on_file = on_file
 
     async def artifacts(self, cancel: str | None, deadline_ms: int) -> tuple[Artifact, ...] | Problem | Away:
         """The lease's files, after `cancel` was stopped."""
         refused = self._connection.door.away if cancel is None else await self._files.cancel(cancel, deadline_ms)
         return self._files.all() if refused is None else refused
+
+    def _found(self, found: FileFound) -> None:
+        self._on_file(found)
+
+    def _tab(self, name: str) -> Tab | Problem:
+        return self._tabs.at(name)
 
     def _file_of(self, artifact: str) -> FileOf:
         key = self._spec.key
@@ -238,7 +263,10 @@ class LiveSession:
     async def extend(self, until_ms: int) -> int | None:
         """The keeper's acknowledged deadline; None when it refused or is gone."""
         answer = await self._keeper.extend(self._spec.epoch, until_ms)
-        return answer if isinstance(answer, int) else None
+        if not isinstance(answer, int):
+            return None
+        self._until_ms = answer
+        return answer
 
     async def kill(self) -> int | None:
         """End browser and egress. Asking again asks again only when the end was not confirmed."""
@@ -259,7 +287,7 @@ class LiveSession:
 
     def ended(self) -> None:
         """The connection cannot work any more."""
-        self._ended(Away.GONE)
+        self._ended(self._connection, Away.GONE)
 
     def whose(self, generation: int) -> Whose:
         return whose(self._spec, generation)
@@ -272,19 +300,70 @@ class LiveSession:
         """The result; a dialog that is held open is the answer to everything else in its tab."""
         task: asyncio.Task[T] = asyncio.create_task(work)
         self._reading = task
-        while not task.done():
-            held = tab.asks.open
-            if held is not None:
-                task.cancel()
-                await asyncio.wait({task})  # it must not see the dialog gone
-                return dialog_open(held.view)
-            await first(task, tab.asks.changed)
+        held = await _asked(tab, task)
+        self._reading = None
+        self._mourn()
+        if held is not None:
+            return dialog_open(held.view)
         if task.cancelled():
             return problem(Code.NAVIGATION_CANCELLED, "The read was stopped before it ended: ask again.")
         return task.result()
 
+    async def _load(self, tab: Tab, url: str, deadline_ms: int) -> PageView | Problem | Away:
+        began = self._files.began
+        return await navigate(tab, self._connection.guard, url, deadline_ms, lambda: self._files.began > began)
+
+    async def _reopen(self, name: str, deadline_ms: int) -> Tab | None:
+        """A new page in the place of a tab; the old one is closed, which nobody waits for."""
+        old, door = self._tabs.by_name[name], self._connection.door
+        self._tabs.is_shelving = True
+        try:
+            page = await door.through(self._connection.context.new_page(), deadline_ms)
+        finally:
+            self._tabs.is_shelving = False
+        if isinstance(page, (Failed, Away)):
+            return None
+        tab = await attach(self._connection.context, page, door, deadline_ms, self._spec.policy)
+        if not isinstance(tab, Tab):
+            door.start(door.through(page.close(), boot_ms() + CLOSE_TAB_MS_MAX))
+            return None
+        self._succeed(name, old, tab)
+        door.start(door.through(old.page.close(), boot_ms() + CLOSE_TAB_MS_MAX))
+        return tab
+
+    async def _restart(self, deadline_ms: int) -> bool:
+        """A new browser under the same lease and epoch, from the state that the lease began with."""
+        if self._is_ending or self._is_restarted:
+            return False
+        self._is_restarted = True
+        self._connection.door.shut(Away.GONE)
+        spec = replace(self._spec, until_ms=self._until_ms)
+        # Whoever cancels the read must not leave a browser that nobody holds.
+        self._restarting = asyncio.create_task(self._take_over(spec, deadline_ms))
+        return await asyncio.shield(self._restarting)
+
+    async def _take_over(self, spec: BrowserSpec, deadline_ms: int) -> bool:
+        made = await self._relaunch(spec, self._keeper, deadline_ms)
+        if made is None:
+            return False
+        old = self.main
+        self._hold(*made)
+        if await self.open(self._connection.context.pages[0], deadline_ms) is not None:
+            self._connection.door.shut(Away.GONE)
+            return False
+        self._succeed(MAIN, old, self.main)
+        return True
+
+    def _succeed(self, name: str, old: Tab, tab: Tab) -> None:
+        tab.address, tab.notices = old.address, old.notices
+        self._tabs.keep(name, tab)
+        if name == MAIN:
+            remember_main(self._keeper.directory, tab.target)
+
     async def _kill(self) -> int | None:
         self._is_ending = True
+        if self._restarting is not None:
+            await asyncio.wait({self._restarting})
         answer = await self._keeper.kill(self._spec.epoch)
         if not isinstance(answer, Gone):
             return None
@@ -312,16 +391,33 @@ class LiveSession:
             main.notices.add(f"{dialog.type} dialog of a page that is no tab dismissed: {dialog.message[:200]}")
         self._connection.door.start(dialog.dismiss())
 
-    def _cut(self) -> None:
+    def _cut(self, connection: Connection) -> None:
         record = read_record(str(self._keeper.directory))
         is_fenced = record is not None and record["epoch"] > self._spec.epoch
-        self._ended(Away.FENCED if is_fenced else Away.GONE)
+        self._ended(connection, Away.FENCED if is_fenced else Away.GONE)
 
-    def _ended(self, why: Away) -> None:
-        self._connection.door.shut(why)
-        if not self._is_ending:
+    def _ended(self, connection: Connection, why: Away) -> None:
+        connection.door.shut(why)
+        if self._reading is None or why is Away.FENCED:
+            self._mourn()
+
+    def _mourn(self) -> None:
+        """Say once that the browser is gone; a read under way may still bring another."""
+        if self._connection.door.away is not None and not self._is_ending:
             self._is_ending = True
             self._on_gone()
+
+
+async def _asked(tab: Tab, task: asyncio.Task[Any]) -> Held | None:
+    """Wait for the task; a dialog that is held open is the answer to everything else in its tab."""
+    while not task.done():
+        held = tab.asks.open
+        if held is not None:
+            task.cancel()
+            await asyncio.wait({task})  # it must not see the dialog gone
+            return held
+        await first(task, tab.asks.changed)
+    return None
 
 
 def whose(spec: BrowserSpec, generation: int, origins: tuple[str, ...] | None = None) -> Whose:

@@ -14,8 +14,9 @@ from lessor.browser.asks import Asks
 from lessor.browser.cdp import Cdp, target_of
 from lessor.browser.door import Door, Failed
 from lessor.browser.notices import Notices
+from lessor.browser.origins import BLANK
 from lessor.browser.views import Memory, Reading, reading
-from lessor.errors import Code, Problem, problem
+from lessor.errors import Code, Problem, dialog_open, problem
 from lessor.messages.policy import PagePolicy
 from lessor.ports import Away
 
@@ -60,9 +61,15 @@ class Tab:
         self.dialogs: deque[str] = deque(maxlen=16)
         """Kinds of those that were dismissed."""
         self.asks = Asks(policy, target[:12].lower())
+        self.asking: str | None = None
+        """The kind of a dialog that stands open: the page answers nothing until it is answered."""
+        self.address = BLANK
+        """Where `navigate` last took the tab: what may be loaded again. What an act led to never is."""
         self.is_loading = False
         self.is_leaving = False
         """A navigation began and has not arrived: until it does, Chromium holds back everything sent to the page."""
+        self.is_arriving = False
+        """The next document is there, and the page's thread has not taken it: a healthy one does so at once."""
         self._world: World | None = None
         self._changed = asyncio.Event()
         self._crash: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -149,7 +156,7 @@ class Tab:
 
     def on_contexts_cleared(self, _event: object) -> None:
         self._world = None
-        self.is_leaving = False
+        self.is_leaving = self.is_arriving = False
 
     def on_loading(self, event: dict[str, Any]) -> None:
         if event["frameId"] == self.target and event.get("navigationType") not in SAME_DOCUMENT:
@@ -159,7 +166,7 @@ class Tab:
     def on_loaded(self, event: dict[str, Any]) -> None:
         """The document is whole, or its loading was stopped; pictures may still be on their way."""
         if event.get("frameId", self.target) == self.target:
-            self.is_loading = self.is_leaving = False
+            self.is_loading = self.is_leaving = self.is_arriving = False
             self._changed.set()
 
     def stir(self) -> None:
@@ -171,13 +178,22 @@ class Tab:
         self.is_loading = True
         await self.until(lambda: not self.is_loading, deadline_ms)
 
+    def on_asking(self, event: dict[str, Any]) -> None:
+        self.asking = str(event["type"])
+        self._changed.set()
+
+    def on_answered(self, _event: object) -> None:
+        self.asking = None
+        self.asks.closed()
+
     def stop_loading(self) -> None:
         """Give up a navigation under way; the tab keeps the document it has."""
         if self.door.away is None:
             self.door.start(self.cdp.send("Page.stopLoading"))
 
-    def on_crash(self, _page: object) -> None:
+    def on_crash(self, _event: object) -> None:
         self._world = None
+        self.is_loading = self.is_leaving = self.is_arriving = False
         if not self._crash.done():
             self._crash.set_result(None)
         self._changed.set()
@@ -190,6 +206,10 @@ class Tab:
             return problem(Code.TAB_CRASHED, "The tab crashed: navigate to start it again.")
         if self.page.is_closed():
             return problem(Code.TAB_NOT_FOUND, "The tab is closed: use another one.")
+        if self.asks.open is not None:
+            return dialog_open(self.asks.open.view)
+        if self.asking is not None:
+            return problem(Code.DIALOG_OPEN, f"The page asks ({self.asking}): answer the dialog first.")
         if isinstance(why, Away):
             return why
         return problem(Code.OUTPUT_INVALID, "The page gave no usable answer: observe again.")
@@ -212,11 +232,13 @@ async def attach(
     cdp.on("Page.frameStartedNavigating", tab.on_loading)
     cdp.on("Page.domContentEventFired", tab.on_loaded)
     cdp.on("Page.frameStoppedLoading", tab.on_loaded)
-    page.on("crash", tab.on_crash)
+    cdp.on("Page.javascriptDialogOpening", tab.on_asking)
+    cdp.on("Page.javascriptDialogClosed", tab.on_answered)
+    cdp.on("Inspector.targetCrashed", tab.on_crash)
     page.on("close", lambda _: tab.asks.closed())
-    cdp.on("Page.javascriptDialogClosed", lambda _: tab.asks.closed())
     script = {"source": world_script(), "worldName": WORLD, "runImmediately": True}
     for method, parameters in (
+        ("Inspector.enable", {}),
         ("Page.enable", {}),
         ("Runtime.enable", {}),
         ("Page.addScriptToEvaluateOnNewDocument", script),

@@ -12,6 +12,7 @@ from playwright.async_api import Page
 from lessor.browser.connection import Connection
 from lessor.browser.door import Failed, first
 from lessor.browser.keeper.linux import boot_ms
+from lessor.browser.live import remember_main
 from lessor.browser.tab import Tab, attach
 from lessor.errors import Code, Problem, problem
 from lessor.messages.policy import PagePolicy
@@ -77,7 +78,7 @@ class Tabs:
             return tab
         if isinstance(tab, Failed):
             return problem(Code.ENDPOINT_UNREACHABLE, "The browser gave no page: acquire again.")
-        self._keep(MAIN, tab)
+        self.keep(MAIN, tab)
         self._connection.context.on("page", self.arrive)
         for other in self._connection.context.pages:
             if other is not page:
@@ -151,10 +152,12 @@ class Tabs:
             return tab
         if isinstance(tab, Failed):
             return problem(Code.TAB_CRASHED, "The browser made no tab: ask again.")
-        self._keep(name, tab)
+        self.keep(name, tab)
         if name not in self._dead:
             return tab, None
         self._revived.add(name)
+        if name == MAIN:
+            await asyncio.to_thread(remember_main, self._directory, tab.target)
         tab.notices.add("the tab had died and was made anew")
         return tab, self._dead.pop(name)
 
@@ -174,7 +177,7 @@ class Tabs:
             await door.through(page.close(), boot_ms() + CLOSE_TAB_MS_MAX)
             return
         known = next((known for known, kept in self._recorded.items() if kept.target == tab.target), None)
-        self._keep(known or placeholder, tab)
+        self.keep(known or placeholder, tab)
         if known is None:
             self._notice(f"a popup opened: tab {name}")
 
@@ -188,7 +191,8 @@ class Tabs:
     async def _attach(self, page: Page, deadline_ms: int) -> Tab | Failed | Away:
         return await attach(self._connection.context, page, self._connection.door, deadline_ms, self._policy)
 
-    def _keep(self, name: str, tab: Tab) -> None:
+    def keep(self, name: str, tab: Tab) -> None:
+        """That is the tab of that name from now on."""
         self.by_name[name] = tab
         self._save()
 

@@ -187,12 +187,23 @@ class OpenDialog(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a prompt suggests."""
 
 
+class Recovered(msgspec.Struct, frozen=True, kw_only=True):
+    """What was done to a tab that did not answer, and what that cost. Only reads are recovered, once."""
+
+    rung: str
+    """`terminate`, `cross_site`, `reopen`, `crash` or `restart`: how far it had to go."""
+    lost: tuple[str, ...] = ()
+    """Of `script` (what ran was stopped), `page` (text typed and state since the last navigate; the tab was loaded
+    again from there), `tab` (its sessionStorage and history), `browser` (everything since the last seal)."""
+
+
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The error record. `message` tells the reader what to do next.
 
     The optional fields belong to single codes: `holder_run`, `since`, `expires_at` (informational
     wall-clock text) and `position` to `profile_busy`; `next_sequence` to `sequence_mismatch`; `approval` to
-    `approval_required` and `approval_rejected`; `dialog` to `dialog_open`.
+    `approval_required` and `approval_rejected`; `recovered` to a read whose tab was recovered and failed
+    all the same; `dialog` to `dialog_open`.
     """
 
     code: Code
@@ -208,6 +219,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     next_sequence: int | None = None
     dialog: OpenDialog | None = None
     approval: str | None = None
+    recovered: Recovered | None = None
 
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"

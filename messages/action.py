@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from lessor.errors import Recovered
 from lessor.messages.ids import Id, Name, RequestKey, StepId
 
 Match = Literal["target", "page"]
@@ -114,6 +115,8 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     text_total: int = 0
     """Length of the readable text in UTF-8 bytes before it was cut."""
     notices: Notices = ()
+    recovered: Recovered | None = None
+    """Set when the tab did not answer at first."""
 
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -143,3 +146,5 @@ class PageView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     status: int | None = None
     """HTTP status of the document, when there was one."""
     notices: Notices = ()
+    recovered: Recovered | None = None
+    """Set when the tab did not answer at first."""

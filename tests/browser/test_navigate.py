@@ -142,19 +142,6 @@ async def test_a_click_that_leads_to_a_slow_page_is_sent_all_the_same(session: L
     web.release.clear()
 
 
-async def test_b07_a_crashed_tab_says_so_and_a_navigation_revives_it(rig: Rig, web: Web) -> None:
-    web.pages["/page"] = "<p>alive</p>"
-    session = await rig.start(rig.engine(), rig.spec(web.origin))
-    await go(session, f"{web.origin}/page")
-    await session.main.call("Page.crash", boot_ms() + 300)
-    began_ms = boot_ms()
-    crashed = await session.observe("main", soon())
-    assert boot_ms() - began_ms < 500
-    assert isinstance(crashed, Problem)
-    assert crashed.code is Code.TAB_CRASHED
-    assert (await go(session, f"{web.origin}/page")).text == "alive"
-
-
 async def test_b09_a_killed_browser_is_gone_at_once(rig: Rig, web: Web) -> None:
     session = await rig.start(rig.engine(), rig.spec(web.origin))
     gone_ms = await session.kill()
