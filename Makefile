@@ -7,7 +7,7 @@ PY := .venv/bin/python
 SEEDS ?= 100
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint coverage bench simulate steps-soak proof browser clean
+.PHONY: help demo test lint coverage bench simulate steps-soak proof browser display clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -15,7 +15,7 @@ help: ## Show this list
 demo: .venv/.host browser ## See a lease survive its worker and its browser
 	.venv/bin/lessor demo $(ARGS)
 
-test: .venv/.dev browser ## Run the tests
+test: .venv/.dev browser display ## Run the tests
 	$(PY) -m pytest $(ARGS)
 
 lint: .venv/.dev ## Check style, types and import directions
@@ -25,7 +25,7 @@ lint: .venv/.dev ## Check style, types and import directions
 	$(PY) -m pyright --pythonpath $(PY) --warnings
 	.venv/bin/lint-imports
 
-coverage: .venv/.dev browser ## Run the tests and show what they do not reach
+coverage: .venv/.dev browser display ## Run the tests and show what they do not reach
 	$(PY) -m coverage erase
 	$(PY) -m coverage run -m pytest $(ARGS)
 	$(PY) -m coverage combine --quiet
@@ -40,7 +40,7 @@ steps-soak: .venv/.dev ## N actions, one in ten of them killed: make steps-soak 
 simulate: .venv/.dev ## Simulate SEEDS worlds, check their histories, and see that planted bugs are found
 	$(PY) -m tests.simulation $(SEEDS) --mutants $(ARGS)
 
-proof: lint browser ## Run everything, however long it takes
+proof: lint browser display ## Run everything, however long it takes
 	$(PY) -m pytest -m "proof or not proof" $(ARGS)
 
 clean: ## Remove .venv and everything that was generated
@@ -49,6 +49,9 @@ clean: ## Remove .venv and everything that was generated
 
 browser: .venv/.host
 	@.ci/browser.sh
+
+display:
+	@.ci/display.sh
 
 # The stamps: an installation is repeated when what it was made from has changed.
 .venv/.host: pyproject.toml constraints.txt .ci/venv.sh

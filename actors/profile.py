@@ -4,7 +4,6 @@ One append is in flight at a time. While it is, everything else waits in the age
 chain cannot refuse its own writer; what comes after is decided on the state after it.
 """
 
-import zlib
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from lessor.actors.activation import Activated, Activation, NotMine
 from lessor.actors.bridge import Io, Timer
 from lessor.actors.hands import Hands
 from lessor.actors.process import ChildFailed, Process
-from lessor.actors.words import Beat, MayStart, Ports, RenewTick, Rested, Standing, Sweep, WantBrowser
+from lessor.actors.words import Beat, MayStart, Ports, RenewNow, RenewTick, Rested, Standing, Sweep, WantBrowser
 from lessor.errors import Code, Effect, problem
 from lessor.journal import Ledger, fold
 from lessor.lease import decide
@@ -48,9 +47,6 @@ from lessor.messages.reply import Refused
 from lessor.messages.request import Act, CreateProfile, RevokeProfile
 from lessor.messages.run import RunReading
 from lessor.ports import Answer, Call, Landed, Superseded
-
-SPREAD_PART = 4
-"""Renewals of one tick are spread over this part of it."""
 
 
 class ProfileActor(Process):
@@ -102,9 +98,7 @@ class ProfileActor(Process):
         self._activate(None)
 
     def _activate(self, creator: str | None, revoker: str | None = None) -> None:
-        activation = Activation(
-            self.ports, self.key, self._until_ms, creator, self._asker, self._hands.gone, revoker
-        )
+        activation = Activation(self.ports, self.key, self._until_ms, creator, self._asker, self._hands.gone, revoker)
         self._revoking = revoker is not None
         self.perform(activation.run, self._activated)
 
@@ -195,8 +189,8 @@ class ProfileActor(Process):
                 self._hands.may_start(instance, refused)
             case BrowserGone() | Drain():
                 self._take(message)
-            case _RenewDue():
-                self._renew_due(message)
+            case RenewNow(worker=worker):
+                self._renew_now(worker)
             case _Due():
                 self._timer = self._timer_ms = None
                 self._take(Alarm())
@@ -222,21 +216,15 @@ class ProfileActor(Process):
         held, profile = self._ledger.lease, self._ledger.profile
         mine = profile is not None and (profile.principal, self.key.tenant) == (tick.principal, tick.tenant)
         if not mine or held is None or held.worker != tick.worker or held.id in tick.excepted:
-            tick.answer(None)
+            tick.answer(None, None)
             return
         now = self._now()
-        tick.answer(exception(self._ledger, self._desk, now))
-        left_ms = held.expires_ms - now.ms
-        if not held.live_at(now.ms) or left_ms > ms(self.ports.limits.renew_below_s):
-            return
-        # Thousands may be due on one tick: those with time left are spread over a part of it, each at its own moment.
-        tick_ms = ms(self.ports.limits.tick_s)
-        part_ms = max(1, tick_ms // SPREAD_PART) if left_ms > 2 * tick_ms else 1
-        self.later(zlib.crc32(held.id.encode()) % part_ms, _RenewDue(held.id, tick.worker))
+        low = held.live_at(now.ms) and held.expires_ms - now.ms <= ms(self.ports.limits.renew_below_s)
+        tick.answer(exception(self._ledger, self._desk, now), self.actor_ref if low else None)
 
-    def _renew_due(self, due: "_RenewDue") -> None:
+    def _renew_now(self, worker: str) -> None:
         held = self._ledger.lease
-        if held is not None and (held.id, held.worker) == (due.lease, due.worker):
+        if held is not None and held.worker == worker:
             self._take(TickDue())
 
     # -- decide, append, perform
@@ -416,7 +404,7 @@ class ProfileActor(Process):
             case Call():
                 message.answer(Refused(error=problem(Code.MOVED, "The profile's owner stopped: ask again.")))
             case RenewTick():
-                message.answer(None)
+                message.answer(None, None)
             case _:
                 pass
 
@@ -426,14 +414,6 @@ def _pass(message: Entry | Own, when: str) -> None:
     if points.hook is not None and isinstance(message, Entry):
         for record in message.records:
             points.reach(f"{record.__struct_config__.tag}.{when}")
-
-
-@dataclass(frozen=True, slots=True)
-class _RenewDue:
-    """A worker's tick meant this lease."""
-
-    lease: str
-    worker: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,18 @@ from lessor.actors.process import ChildFailed, Process, Stop
 from lessor.actors.profile import ProfileActor
 from lessor.actors.quarantine import quarantine
 from lessor.actors.runs import serve
-from lessor.actors.words import Beat, DrainAll, MayStart, Ports, RenewTick, Rested, Standing, Sweep, WantBrowser
+from lessor.actors.words import (
+    Beat,
+    DrainAll,
+    MayStart,
+    Ports,
+    RenewNow,
+    RenewTick,
+    Rested,
+    Standing,
+    Sweep,
+    WantBrowser,
+)
 from lessor.errors import Code, problem
 from lessor.lease.capacity import Capacity
 from lessor.lease.verdict import Drain
@@ -38,6 +49,8 @@ from lessor.ports import BrokerAway, Call, HostCall, RunCall
 
 BACKOFF_MS_FIRST = 50
 BACKOFF_MS_MAX = 5000
+RENEWALS_AT_ONCE = 128
+RENEWALS_APART_MS = 250
 
 
 @dataclass(slots=True)
@@ -84,6 +97,8 @@ class _Tick:
     call: HostCall
     left: int
     exceptions: list[RenewalException] = field(default_factory=list[RenewalException])
+    low: "list[pykka.ActorRef[Any]]" = field(default_factory=list["pykka.ActorRef[Any]"])
+    """Owners whose lease has little time left."""
 
 
 class SupervisorActor(Process):
@@ -145,8 +160,10 @@ class SupervisorActor(Process):
                 self.perform(self.ports.hosts.beat, self._beaten)
             case _SweepDue():
                 self._sweep()
-            case _TickPart(tick=tick, exception=exception):
-                self._tick_part(tick, exception)
+            case _TickPart():
+                self._tick_part(message)
+            case _RenewGroup():
+                self._renew_group(message)
             case _:
                 raise AssertionError(message)
 
@@ -198,7 +215,7 @@ class SupervisorActor(Process):
                     gone = problem(Code.MOVED, "The profile's owner is being restarted: ask again.", retry_after_s=0.2)
                     message.answer(Refused(error=gone, effect=gone.effect))
                 case RenewTick():
-                    message.answer(None)
+                    message.answer(None, None)
                 case _:
                     pass
 
@@ -320,18 +337,34 @@ class SupervisorActor(Process):
             principal=call.caller.principal,
             tenant=call.caller.tenant,
             excepted=renew.except_,
-            answer=lambda exception: self.post(_TickPart(tick, exception)),
+            answer=lambda exception, low: self.post(_TickPart(tick, exception, low)),
         )
         for ref in refs:
             self._tell(ref, message)
-        self._tick_part(tick, None)
+        self._tick_part(_TickPart(tick, None, None))
 
-    def _tick_part(self, tick: _Tick, exception: RenewalException | None) -> None:
+    def _tick_part(self, part: "_TickPart") -> None:
+        tick = part.tick
         tick.left -= 1
-        if exception is not None:
-            tick.exceptions.append(exception)
-        if tick.left == 0:
-            tick.call.answer(RenewedAll(clock_ms=self.ports.clock.now_ms(), exceptions=tuple(tick.exceptions)))
+        if part.exception is not None:
+            tick.exceptions.append(part.exception)
+        if part.low is not None:
+            tick.low.append(part.low)
+        if tick.left:
+            return
+        tick.call.answer(RenewedAll(clock_ms=self.ports.clock.now_ms(), exceptions=tuple(tick.exceptions)))
+        # Thousands may be due at once: in groups, since nothing else of this host is appended behind all of them.
+        assert isinstance(tick.call.request, RenewAll)
+        for number, first in enumerate(range(0, len(tick.low), RENEWALS_AT_ONCE)):
+            group = _RenewGroup(tick.call.request.worker, tuple(tick.low[first : first + RENEWALS_AT_ONCE]))
+            if number:
+                self.later(number * RENEWALS_APART_MS, group)
+            else:
+                self._renew_group(group)
+
+    def _renew_group(self, group: "_RenewGroup") -> None:
+        for ref in group.refs:
+            self._tell(ref, RenewNow(group.worker))
 
     # -- beats and sweeps
 
@@ -378,3 +411,10 @@ def _brief(record: RunRecord) -> RunRecord:
 class _TickPart:
     tick: _Tick
     exception: RenewalException | None
+    low: "pykka.ActorRef[Any] | None"
+
+
+@dataclass(frozen=True, slots=True)
+class _RenewGroup:
+    worker: str
+    refs: "tuple[pykka.ActorRef[Any], ...]"

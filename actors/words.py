@@ -79,13 +79,20 @@ class DrainAll:
 
 @dataclass(frozen=True, slots=True)
 class RenewTick:
-    """A worker's tick: renew what it holds here; answered with the ids of its leases that were not."""
+    """A worker's tick: answered with what cannot be renewed any more, or with the owner whose lease is to be."""
 
     worker: str
     principal: str
     tenant: str
     excepted: tuple[str, ...]
-    answer: Callable[[RenewalException | None], None]
+    answer: "Callable[[RenewalException | None, pykka.ActorRef[Any] | None], None]"
+
+
+@dataclass(frozen=True, slots=True)
+class RenewNow:
+    """Behind a tick: this owner's lease has little time left and its worker needs it."""
+
+    worker: str
 
 
 @dataclass(frozen=True, slots=True)

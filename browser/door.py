@@ -81,8 +81,10 @@ class Door:
         """Wait for an event of ours; False when the deadline or the end of the connection came first."""
         waiting = asyncio.ensure_future(event.wait())
         timeout_s = max(0.0, (deadline_ms - boot_ms()) / 1000)
-        await first(waiting, self._shut, timeout_s=timeout_s)
-        waiting.cancel()
+        try:
+            await first(waiting, self._shut, timeout_s=timeout_s)
+        finally:
+            waiting.cancel()
         return event.is_set()
 
     def _forget(self, task: asyncio.Task[Any]) -> None:

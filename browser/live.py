@@ -1,5 +1,6 @@
 """Where live browsers lie: one private directory each, gone at close, swept at start (contract 27)."""
 
+import hashlib
 import os
 import secrets
 import shutil
@@ -15,6 +16,8 @@ WARM = "w-"
 
 def live_directory(name: str, otherwise: Path) -> Path:
     """A place in memory for this user's host of that name, where there is one; else below `otherwise`."""
+    # Sockets lie below it, and the kernel takes their paths up to 107 bytes: the name's mark is shorter than the name.
+    name = hashlib.sha256(name.encode()).hexdigest()[:8]
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if runtime and os.access(runtime, os.W_OK):
         return Path(runtime, "lessor", name)

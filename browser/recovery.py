@@ -113,6 +113,8 @@ class Recovery:
         tab = self._tab(name)
         if isinstance(tab, Problem):
             return tab
+        if tab.owed is not None:
+            return await self._again(name, work, deadline_ms, tab.owed, goes=goes)
         began_ms = boot_ms()
         found = await watched(tab, work, deadline_ms, PATIENCE_MS_MAX)
         match self._matter(tab, found):
@@ -160,6 +162,7 @@ class Recovery:
         tab = self._tab(name)
         if isinstance(tab, Problem):
             return structs.replace(tab, recovered=told)
+        tab.owed = None
         work = work if goes or "page" not in told.lost else self._after_loading(work)
         found = await watched(tab, work, deadline_ms, PATIENCE_AGAIN_MS_MAX)
         if self._matter(tab, found) is Condition.CRASHED:

@@ -17,7 +17,7 @@ from lessor.browser.keeper.client import Gone, Keeper
 from lessor.browser.keeper.linux import boot_ms
 from lessor.browser.keeper.state import read as read_record
 from lessor.browser.keyring import Keyring
-from lessor.browser.ladder import Ladder
+from lessor.browser.ladder import Ladder, Rung
 from lessor.browser.live import remember_main
 from lessor.browser.navigate import navigate
 from lessor.browser.observe import observe
@@ -35,6 +35,7 @@ PROBE_MS_MAX = 500
 LEAVE_MS_MAX = 2000
 NO_FILES = problem(Code.ENDPOINT_UNREACHABLE, "The browser does not say where files go: acquire again.")
 NO_DIALOG = problem(Code.ACTION_NOT_ALLOWED, "That dialog is not open any more: observe.")
+RESTART_MS_MAX = 10_000
 
 
 class LiveSession:
@@ -60,7 +61,6 @@ class LiveSession:
         self._relaunch = relaunch
         self._on_file: Callable[[FileFound], None] = lambda _: None
         self._is_ending = False
-        self._is_restarted = False  # once in a lease: what dies twice is not kept alive
         self._reading: asyncio.Task[Any] | None = None
         self._killing: asyncio.Task[int | None] | None = None
         self._dispatching: tuple[Tab, asyncio.Task[Sent | NotSent | Away]] | None = None
@@ -332,27 +332,34 @@ class LiveSession:
         return tab
 
     async def _restart(self, deadline_ms: int) -> bool:
-        """A new browser under the same lease and epoch, from the state that the lease began with."""
-        if self._is_ending or self._is_restarted:
-            return False
-        self._is_restarted = True
-        self._connection.door.shut(Away.GONE)
-        spec = replace(self._spec, until_ms=self._until_ms)
-        # Whoever cancels the read must not leave a browser that nobody holds.
-        self._restarting = asyncio.create_task(self._take_over(spec, deadline_ms))
-        return await asyncio.shield(self._restarting)
-
-    async def _take_over(self, spec: BrowserSpec, deadline_ms: int) -> bool:
-        made = await self._relaunch(spec, self._keeper, deadline_ms)
-        if made is None:
-            return False
-        old = self.main
-        self._hold(*made)
-        if await self.open(self._connection.context.pages[0], deadline_ms) is not None:
+        """A new browser under the same lease and epoch, from the state that the lease began with. It has a bound of its
+        own: whoever asked has the answer in time, and the next one who asks has the browser."""
+        if self._restarting is None:
+            if self._is_ending:
+                return False
             self._connection.door.shut(Away.GONE)
-            return False
-        self._succeed(MAIN, old, self.main)
-        return True
+            self._restarting = asyncio.create_task(self._take_over(boot_ms() + RESTART_MS_MAX))
+        elif self._restarting.done():
+            return False  # once in a lease: what dies twice is not kept alive
+        await asyncio.wait({self._restarting}, timeout=max(0, deadline_ms - boot_ms()) / 1000)
+        return self._restarting.done() and self._restarting.result()
+
+    async def _take_over(self, deadline_ms: int) -> bool:
+        spec, old = replace(self._spec, until_ms=self._until_ms), self.main
+        made = await self._relaunch(spec, self._keeper, deadline_ms)
+        if made is not None:
+            self._hold(*made)
+            self._tabs.by_name[MAIN] = old
+            refused = await self.open(self._connection.context.pages[0], deadline_ms)
+            if refused is None:
+                self._succeed(MAIN, old, self.main)
+                self.main.owed = Rung.RESTART.told
+                return True
+            self._tabs.by_name[MAIN] = old
+            self._connection.door.shut(Away.GONE)
+        if self._reading is None:
+            asyncio.get_running_loop().call_soon(self._mourn)
+        return False
 
     def _succeed(self, name: str, old: Tab, tab: Tab) -> None:
         tab.address, tab.notices = old.address, old.notices
@@ -403,7 +410,8 @@ class LiveSession:
 
     def _mourn(self) -> None:
         """Say once that the browser is gone; a read under way may still bring another."""
-        if self._connection.door.away is not None and not self._is_ending:
+        is_coming = self._restarting is not None and not self._restarting.done()
+        if self._connection.door.away is not None and not self._is_ending and not is_coming:
             self._is_ending = True
             self._on_gone()
 

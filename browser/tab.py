@@ -16,7 +16,7 @@ from lessor.browser.door import Door, Failed
 from lessor.browser.notices import Notices
 from lessor.browser.origins import BLANK
 from lessor.browser.views import Memory, Reading, reading
-from lessor.errors import Code, Problem, dialog_open, problem
+from lessor.errors import Code, Problem, Recovered, dialog_open, problem
 from lessor.messages.policy import PagePolicy
 from lessor.ports import Away
 
@@ -63,6 +63,8 @@ class Tab:
         self.asks = Asks(policy, target[:12].lower())
         self.asking: str | None = None
         """The kind of a dialog that stands open: the page answers nothing until it is answered."""
+        self.owed: Recovered | None = None
+        """It took the place of another tab, and nobody was told yet."""
         self.address = BLANK
         """Where `navigate` last took the tab: what may be loaded again. What an act led to never is."""
         self.is_loading = False

@@ -29,8 +29,9 @@ def rotate(data_dir: DataDir = None, nats: Nats = None, as_json: Json = False, t
 
     told = call(work, where, timeout, answer, "rotating the keys")
     if told.kept:
-        names = ", ".join(told.waiting) or "some generations"
-        still = f"{told.current} is current; {', '.join(told.kept)} stays, needed by {names}: rotate again later."
+        first = next(iter(told.waiting.items()), None)
+        by = f"{len(told.waiting)} profiles, such as {first[0]} ({first[1]})" if first else "some generations"
+        still = f"{told.current} is current; {', '.join(told.kept)} stays, needed by {by} Rotate again later."
         answer.refuse(problem(Code.PENDING, still))
     gone = f", dropped {', '.join(told.dropped)}" if told.dropped else ""
     answer.give(

@@ -85,7 +85,7 @@ def page(told: Told) -> str:
             f"<dt>Journal</dt><dd>{chain}; its last entry: {heads}</dd></dl>",
             "<h2>Steps</h2>",
             *(_step(profile, step, told.lines) for profile, step in told.steps),
-            f"<h2>Timeline</h2><p>{len(shown)} records; {len(told.lines) - len(shown)} reads and renewals left out.</p>",
+            f"<h2>Timeline</h2><p>{len(shown)} records, {len(told.lines) - len(shown)} reads and renewals left out</p>",
             "<table><tr><th>Time</th><th>Profile</th><th>#</th><th>What</th><th></th></tr>",
             *map(_row, shown),
             "</table></body></html>\n",
@@ -94,7 +94,7 @@ def page(told: Told) -> str:
 
 
 def _span(lines: Sequence[Line]) -> str:
-    return f"{lines[0].at} – {lines[-1].at}" if lines else "nothing"
+    return f"{lines[0].at} to {lines[-1].at}" if lines else "nothing"
 
 
 def _row(line: Line) -> str:

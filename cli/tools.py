@@ -3,13 +3,13 @@
 import asyncio
 import os
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import msgspec
 
-from lessor.broker.connection import Connection, open_connection
+from lessor.broker.connection import Settings, open_connection
 from lessor.broker.embedded import endpoint_of
 from lessor.broker.journal import StreamJournal
 from lessor.broker.line import BrokerLine
@@ -33,6 +33,9 @@ from lessor.runtime import broker_directory, settings_of
 T = TypeVar("T")
 
 REWRAP_S = 60.0
+CLOSING_S = 0.2
+CLOSING_TRIES_MAX = 25
+"""A close is answered a little before its browser is gone; one whose seal is retried is not waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +43,12 @@ class Tools:
     """Belongs to one call. Every method raises LessorError or BrokerAway."""
 
     config: Config
-    connection: Connection
+    settings: Settings
+    stack: AsyncExitStack
     keyring: Keyring
     vault: ObjectVault
     journal: StreamJournal
+    lines: dict[Caller, BrokerLine] = field(default_factory=dict[Caller, BrokerLine])
 
     def whose(self, caller: Caller, profile: ProfileTold, generation: int, origins: tuple[str, ...]) -> Whose:
         return Whose(
@@ -98,7 +103,13 @@ class Tools:
         """None: its owner says that all it keeps is under that key, and that nothing is being sealed."""
         request = Rewrap(id=fresh_id(), budget_s=REWRAP_S, key=version)
         subject = Addresses(caller).profile(profile, "rewrap")
-        heard = await BrokerLine(self.connection).ask(subject, request, REWRAP_S + 0.5)
+        for _ in range(CLOSING_TRIES_MAX):
+            heard = await (await self._line(caller)).ask(subject, request, REWRAP_S + 0.5)
+            if not isinstance(heard, Refused) or heard.error.code is not Code.CLOSING:
+                break
+            await asyncio.sleep(CLOSING_S)
+        else:
+            return problem(Code.CLOSING, "Its lease is closing.")
         match heard:
             case GenerationsTold():
                 return None
@@ -111,6 +122,15 @@ class Tools:
             case _:
                 return problem(Code.OUTPUT_INVALID, "The answer is another one: check the versions on both sides.")
 
+    async def _line(self, caller: Caller) -> BrokerLine:
+        """A connection for each: hosts answer only to the inboxes of whom they were asked by."""
+        if caller not in self.lines:
+            mine = replace(self.settings, inbox_prefix=f"_INBOX.{caller.tenant}.{caller.principal}")
+            connection = _value(await open_connection(mine))
+            self.stack.push_async_callback(connection.close)
+            self.lines[caller] = BrokerLine(connection)
+        return self.lines[caller]
+
 
 @asynccontextmanager
 async def tools(where: Where) -> AsyncGenerator[Tools, None]:
@@ -119,15 +139,18 @@ async def tools(where: Where) -> AsyncGenerator[Tools, None]:
     if where.nats is not None:
         config = msgspec.structs.replace(config, nats_url=where.nats)
     endpoint = None if config.nats_url is not None else _value(endpoint_of(broker_directory(config)))
-    connection = _value(await open_connection(settings_of(config, endpoint, f"tools {os.getpid()}")))
-    try:
-        stream = _value(await open_stream(connection, Shard(), config.nats_replicas))
-        vault = _value(await open_vault(connection, Shard(), config.nats_replicas))
-        yield Tools(config, connection, Keyring(config.data_dir / "keys"), vault, StreamJournal(stream, Shard()))
-    except BrokerAway as error:
-        raise error_of(problem(Code.BROKER_UNAVAILABLE, f"The broker does not answer ({error}): ask again.")) from error
-    finally:
-        await connection.close()
+    settings = settings_of(config, endpoint, f"tools {os.getpid()}")
+    async with AsyncExitStack() as stack:
+        connection = _value(await open_connection(settings))
+        stack.push_async_callback(connection.close)
+        try:
+            stream = _value(await open_stream(connection, Shard(), config.nats_replicas))
+            vault = _value(await open_vault(connection, Shard(), config.nats_replicas))
+            keyring, journal = Keyring(config.data_dir / "keys"), StreamJournal(stream, Shard())
+            yield Tools(config, settings, stack, keyring, vault, journal)
+        except BrokerAway as error:
+            away = problem(Code.BROKER_UNAVAILABLE, f"The broker does not answer ({error}): ask again.")
+            raise error_of(away) from error
 
 
 def _value(value: T | Problem) -> T:

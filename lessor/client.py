@@ -100,6 +100,7 @@ __all__ = ["Client", "Lease", "Lookup", "Run", "Step", "connect", "reconcile"]
 
 ANSWER_S = 2.0
 """How much longer than its timeout a call waits for its own actor: an answer is never lost to a tie."""
+CLOSING_S = 0.2
 
 
 def connect(
@@ -211,11 +212,18 @@ class Client:
         return await hosts_answering(self._connection, within_s)
 
     async def ask(self, subject: str, request: Request[R], kind: type[R], timeout_s: float) -> R:
-        """One question to any host; the answer's kind, or its problem raised."""
-        heard = await self._talk.line.ask(subject, request, timeout_s)
-        if isinstance(heard, kind):
-            return heard
-        raise error_of(as_problem(heard))
+        """One question to any host; the answer's kind, or its problem raised. What waits for a lease to close (a
+        receipt is given a little before its browser is gone) is asked again, within the same time."""
+        until = self._loop.time() + timeout_s
+        while True:
+            left_s = max(0.1, until - self._loop.time())
+            heard = await self._talk.line.ask(subject, request, left_s)
+            if isinstance(heard, kind):
+                return heard
+            told = as_problem(heard)
+            if told.code is not Code.CLOSING or left_s < CLOSING_S:
+                raise error_of(told)
+            await asyncio.sleep(told.retry_after_s or CLOSING_S)
 
     # -- profiles
 

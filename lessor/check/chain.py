@@ -205,7 +205,8 @@ class _Leases:
         return None
 
     def _allows(self, closing: LeaseClosing, boot_ms: int, at_ms: int) -> bool:
-        assert self.held is not None
+        if self.held is None:
+            return False
         match closing.reason:
             case "expired":
                 return boot_ms >= self.expires_ms
@@ -223,9 +224,8 @@ class _Leases:
                 return False
 
     def _gave_way(self, closing: LeaseClosing, at_ms: int) -> bool:
-        assert self.held is not None
         revision = closing.run_revision
-        if revision is None or not self.runs.fresh(revision, at_ms):
+        if self.held is None or revision is None or not self.runs.fresh(revision, at_ms):
             return False
         run = self.runs.written.get(revision)
         if run is None:
@@ -272,8 +272,8 @@ def p13_expired_never_seals(view: View) -> Findings:
                 expires_ms[record.lease] = record.expires_ms
             case LeaseClosing() if record.seal:
                 closing_ms[record.lease] = at_ms
-                if at_ms >= expires_ms[record.lease]:
-                    yield Finding("P13", f"a seal begun at {at_ms}, expiry {expires_ms[record.lease]}", (moment,))
+                if at_ms >= expires_ms.get(record.lease, 0):
+                    yield Finding("P13", f"a seal begun at {at_ms}, expiry {expires_ms.get(record.lease)}", (moment,))
             case Outcome() if record.lease in closing_ms:
                 closing_ms[record.lease] = at_ms
             case SealCommitted(lease=str() as lease):

@@ -9,8 +9,8 @@ from lessor.check.history import (
     Dropped,
     Hit,
     Ordered,
-    Page,
     Owned,
+    Page,
     Passed,
     Rest,
     Sent,
@@ -114,7 +114,7 @@ class _Truth:
     has_sent: bool
     inputs: dict[Number, AnyMoment] = field(default_factory=dict[Number, AnyMoment])
     hits: dict[Number, Hit] = field(default_factory=dict[Number, Hit])
-    acts: dict[str, Hit] = field(default_factory=dict[str, Hit])
+    acts: dict[str, Sent | Hit] = field(default_factory=dict[str, Sent | Hit])
     commits: dict[str, Number] = field(default_factory=dict[str, Number])
     untouched: dict[Number, Wrote] = field(default_factory=dict[Number, Wrote])
     """Numbers that got no input."""
@@ -131,6 +131,7 @@ class _Truth:
         self.inputs[number] = moment
         if number in self.untouched:
             yield Finding("P6", "an input that was not sent", (self.untouched[number], moment))
+        yield from self._happened(moment)
 
     def hit(self, moment: Hit) -> Findings:
         number = (moment.lease, moment.sequence)
@@ -139,8 +140,11 @@ class _Truth:
             self.inputs[number] = moment
         if number in self.void:
             yield Finding("P6", "an effect of what had none", (self.void[number], moment))
+        yield from self._happened(moment)
+
+    def _happened(self, moment: Sent | Hit) -> Findings:
         if moment.act in self.told:
-            what = "an effect of an act whose program was told that it had none"
+            what = "an act happened after its program was told that it had not"
             yield Finding("P6", what, (self.told[moment.act], moment))
         if moment.act:
             self.acts[moment.act] = moment
@@ -148,7 +152,7 @@ class _Truth:
     def concluded(self, moment: Concluded) -> Findings:
         self.told[moment.act] = moment
         if moment.act in self.acts:
-            what = "a program is told that an act had no effect"
+            what = "a program is told that its act did not happen"
             yield Finding("P6", what, (self.acts[moment.act], moment))
 
     def wrote(self, moment: Wrote, record: AnyRecord) -> Findings:
@@ -170,10 +174,10 @@ class _Truth:
                 if number in self.inputs:
                     yield Finding("P6", "not sent, though it was", (self.inputs[number], moment))
             case Reconciled(counted=True, verdict="succeeded"):
-                if self.commits[record.request_key] not in self.hits:
+                if self.commits.get(record.request_key) not in self.hits:
                     yield Finding("P6", "succeeded before any effect", (moment,))
             case Reconciled(counted=True, verdict="not_sent"):
-                number = self.commits[record.request_key]
+                number = self.commits.get(record.request_key, ("", 0))
                 self.void[number] = moment
                 if number in self.hits:
                     yield Finding("P6", "reconciled as not sent, though it happened", (self.hits[number], moment))
@@ -278,7 +282,7 @@ def _disagrees(known: _Known, request: ProfileRequest, answer: Told) -> str | No
             return None if reply.lease and reply.lease.lease in known.expires_ms else "no grant on record"
         case _, Renewed() if reply.lease is not None:
             until_ms = reply.lease.clock_ms + ms(reply.lease.expires_in_s)
-            return None if until_ms <= known.expires_ms[reply.lease.lease] else "a longer renewal than on record"
+            return None if until_ms <= known.expires_ms.get(reply.lease.lease, 0) else "a longer renewal than on record"
         case Close(), Closed():
             closed, receipt = known.closed.get(request.lease), reply.receipt
             sealed = known.sealed.get(request.lease)

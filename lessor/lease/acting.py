@@ -42,7 +42,9 @@ def aimed(ledger: Ledger, desk: Desk, event: Aimed, now: Now) -> Verdict:
     assert isinstance(current.op, Act)
     found = event.result if not isinstance(event.result, Away) else away_problem(event.result)
     held = _gates(ledger, desk, current, now)
-    if isinstance(held, Problem):
+    # A dry run that took its whole deadline knows better than the clock why there was no answer.
+    is_told = isinstance(found, Problem) and isinstance(held, Problem) and held.code is Code.DEADLINE_PASSED
+    if isinstance(held, Problem) and not is_told:
         found = held
     if isinstance(found, Problem):
         return _refused(ledger, desk, current, found, now)

@@ -93,6 +93,8 @@ def _refused(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Problem | No
     if ledger.profile.state != "revoked" and deleting:
         return problem(Code.INVALID_REQUEST, "Only a revoked profile can be deleted: revoke it first.")
     held = ledger.lease
+    if held is not None and held.phase == "closing":
+        return problem(Code.CLOSING, "The profile's last lease is closing: ask again.", retry_after_s=0.1)
     if held is not None and held.phase != "closed":
         leased = f"Run {held.scope.run!r} holds the profile: ask again when its lease is closed."
         return problem(Code.PROFILE_BUSY, leased, holder_run=held.scope.run, retry_after_s=1.0)

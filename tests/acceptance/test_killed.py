@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def reconciler(site: Site, looks: list[str]) -> Asking:
 
 
 @asynccontextmanager
-async def process(module: str, stage: Stage, **job: object) -> AsyncIterator[asyncio.subprocess.Process]:
+async def process(module: str, stage: Stage, **job: object) -> AsyncGenerator[asyncio.subprocess.Process, None]:
     said = {
         "directory": str(stage.directory),
         "live_dir": str(stage.live),
@@ -65,7 +65,7 @@ async def process(module: str, stage: Stage, **job: object) -> AsyncIterator[asy
 
 
 @asynccontextmanager
-async def hosted(stage: Stage, at: str | None) -> AsyncIterator[asyncio.subprocess.Process]:
+async def hosted(stage: Stage, at: str | None) -> AsyncGenerator[asyncio.subprocess.Process, None]:
     """A host over a model browser; killed when it comes to `at` in its second act."""
     async with process("tests.soak.host", stage, rate=1.0 if at else 0.0, at=[at or "none"], spared=1) as child:
         assert child.stdout is not None

@@ -235,11 +235,15 @@ class Lossy:
         return heard
 
 
+def ignore(*_told: object) -> None:
+    """Whoever hears of it here needs none of it."""
+
+
 @pytest.mark.parametrize("lost", [1, 2])
 async def test_l25_an_observation_whose_answer_is_lost(stage: Stage, lost: int) -> None:
     client = await stage.hosted()
     talk = replace(client.talk, line=Lossy(client, lost))
-    ref = RunActor.start(client._io, talk, "r1", 1, "a", lambda _lease, _host: None, lambda _failed: None)
+    ref = RunActor.start(client._io, talk, "r1", 1, "a", ignore, ignore)
     deadline = client.run("r1")._deadline
     assert isinstance(await client.tell(ref, lambda answer: Take(deadline, answer), 10), RunTold)
 

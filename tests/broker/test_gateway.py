@@ -112,18 +112,14 @@ async def test_one_of_the_hosts_answers_an_any_host_question(
 async def test_runs_ticks_and_lists_find_their_mailbox(host: Host, line: BrokerLine, ann: Caller) -> None:
     run = RunKey(ann.tenant, "run")
     assert isinstance(await line.ask(subjects.run(ann, run, "show"), ShowRun(id="q"), 2.0), Listed)
-    assert isinstance(
-        await line.ask(subjects.renew(ann, host.name), RenewAll(id="q", worker="w"), 2.0), RenewedAll
-    )
+    assert isinstance(await line.ask(subjects.renew(ann, host.name), RenewAll(id="q", worker="w"), 2.0), RenewedAll)
     assert isinstance(await line.ask(subjects.listing(ann), ListProfiles(id="q"), 2.0), Listed)
 
     assert [run] == [call.key for call in host.run_calls]
     assert [RenewAll, ListProfiles] == [type(call.request) for call in host.host_calls]
 
 
-async def test_a_route_is_served_for_its_epoch_only(
-    host: Host, line: BrokerLine, ann: Caller, key: ProfileKey
-) -> None:
+async def test_a_route_is_served_for_its_epoch_only(host: Host, line: BrokerLine, ann: Caller, key: ProfileKey) -> None:
     got: list[Call] = []
 
     def deliver(call: Call) -> None:
@@ -189,9 +185,7 @@ async def test_f15_a_name_that_is_none_is_refused(host: Host, connection: Connec
     assert (await raw(connection, "lessor.v1.ACME.ann.p.shop.status", b"{}")).code is Code.INVALID_REQUEST
 
 
-async def test_only_the_first_answer_counts(
-    host: Host, connection: Connection, ann: Caller, key: ProfileKey
-) -> None:
+async def test_only_the_first_answer_counts(host: Host, connection: Connection, ann: Caller, key: ProfileKey) -> None:
     got: list[bytes] = []
     done = asyncio.Event()
 
@@ -300,9 +294,7 @@ async def test_a_forwarded_request_is_answered_by_the_owner(
     assert await owner.gateway.stop()
 
 
-async def test_forwarding_in_a_circle_ends(
-    host: Host, line: BrokerLine, ann: Caller, key: ProfileKey
-) -> None:
+async def test_forwarding_in_a_circle_ends(host: Host, line: BrokerLine, ann: Caller, key: ProfileKey) -> None:
     host.on_call = lambda call: call.forward(host.name)
 
     told = await line.ask(subjects.profile(ann, key, "status"), STATUS, 2.0)
@@ -318,9 +310,7 @@ async def test_forwarding_to_a_dead_host_has_no_responders(
     assert await line.ask(subjects.profile(ann, key, "status"), STATUS, 2.0) is Silence.NO_RESPONDERS
 
 
-async def test_a_dead_mailbox_is_answered_as_moved(
-    host: Host, line: BrokerLine, ann: Caller, key: ProfileKey
-) -> None:
+async def test_a_dead_mailbox_is_answered_as_moved(host: Host, line: BrokerLine, ann: Caller, key: ProfileKey) -> None:
     def dead(call: Call) -> None:
         raise RuntimeError("actor is dead")
 

@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -17,8 +17,15 @@ from tests.support.broker import fresh
 from tests.support.web import Web
 
 NEEDED = ("Xvfb", "xdotool")
-missing = [name for name in NEEDED if shutil.which(name) is None]
-on_a_display = pytest.mark.skipif(bool(missing), reason=f"needs {' and '.join(missing)}")
+
+
+@pytest.fixture(autouse=True)
+def person() -> None:
+    """Somebody sits at a screen here, so there must be one: `make test` sees to it as root."""
+    missing = [name for name in NEEDED if shutil.which(name) is None]
+    if missing:
+        pytest.fail(f"Install {' and '.join(missing)} (Debian: xvfb, xdotool): these tests sign in by hand.")
+
 
 ACCOUNT = """<title>account</title>
 <body style="margin:0"><script>
@@ -27,7 +34,10 @@ else {
     const button = document.createElement('button');
     button.style = 'position:fixed;inset:0;width:100%;height:100%';
     button.textContent = 'Sign in';
-    button.onclick = () => { document.cookie = 'session=by-hand; path=/'; fetch('/signed-in').then(() => location.reload()); };
+    button.onclick = () => {
+        document.cookie = 'session=by-hand; path=/';
+        fetch('/signed-in').then(() => location.reload());
+    };
     document.body.append(button);
 }
 fetch('/shown');
@@ -35,7 +45,7 @@ fetch('/shown');
 
 
 @contextmanager
-def display() -> Iterator[str]:
+def display() -> Generator[str]:
     """An X server of its own; it chooses the number."""
     read, write = os.pipe()
     with subprocess.Popen(
@@ -92,7 +102,7 @@ class Person:
 
 
 @contextmanager
-def logging_in(town: Place, profile: str) -> Iterator[Person]:
+def logging_in(town: Place, profile: str) -> Generator[Person]:
     with display() as screen, tempfile.TemporaryDirectory(prefix="l-") as live:
         environment = town.environment(DISPLAY=screen, LESSOR_LIVE_DIR=live)
         with subprocess.Popen(
@@ -124,7 +134,6 @@ def profile(town: Place, web: Web) -> str:
     return name
 
 
-@on_a_display
 def test_a_person_signs_in_and_the_next_lease_is_logged_in(town: Place, web: Web, profile: str) -> None:
     with logging_in(town, profile) as person:
         person.reads("press Enter")
@@ -147,7 +156,6 @@ def test_a_person_signs_in_and_the_next_lease_is_logged_in(town: Place, web: Web
     town.call("close", profile, *run, "--discard")
 
 
-@on_a_display
 def test_a_login_that_is_broken_off_frees_the_profile_and_seals_nothing(town: Place, profile: str) -> None:
     with logging_in(town, profile) as person:
         person.reads("press Enter")

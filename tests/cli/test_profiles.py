@@ -2,7 +2,6 @@
 
 import json
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +41,14 @@ class Identity:
     def state(self, directory: Path, crumb: str | None) -> str:
         """A file as Playwright's `storage_state` writes it; without a session when `crumb` is None."""
         cookie = {
-            **{"name": "session", "value": crumb, "domain": "127.0.0.1", "path": "/", "expires": -1},
-            **{"httpOnly": False, "secure": False, "sameSite": "Lax"},
+            "name": "session",
+            "value": crumb,
+            "domain": "127.0.0.1",
+            "path": "/",
+            "expires": -1,
+            "httpOnly": False,
+            "secure": False,
+            "sameSite": "Lax",
         }
         stored = {"origin": self.web.origin, "localStorage": [{"name": "token", "value": "kept"}]}
         file = directory / f"state-{crumb}.json"
@@ -61,9 +66,9 @@ class Identity:
 
 
 @pytest.fixture
-def identity(town: Place, web: Web) -> Iterator[Identity]:
+def identity(town: Place, web: Web) -> Identity:
     web.pages.update({"/account": ACCOUNT, "/logout": LOGGED_OUT})
-    yield Identity(town, web)
+    return Identity(town, web)
 
 
 def test_an_imported_state_is_logged_in_and_comes_out_again_only_on_purpose(identity: Identity, tmp_path: Path) -> None:
@@ -127,7 +132,7 @@ def test_keys_are_rotated_under_the_profiles_and_nothing_is_found_in_the_clear(
     assert identity.name in waiting.err
     assert identity.town.call("close", identity.name, *run).code == 0
     rotated = identity.town.call("keys", "rotate", "--json")
-    assert rotated.code == 0, rotated.err
+    assert rotated.code == 0, rotated.err + identity.town.said()
     (gone,) = rotated.json["dropped"]
     assert {one["key_id"] for one in identity.told("generations")["generations"]} == {rotated.json["current"]}
     listed = identity.town.call("keys", "list", "--json").json["keys"]

@@ -83,7 +83,7 @@ class RealPlace:
 @pytest_asyncio.fixture(loop_scope="session", params=["model", "chromium"])
 async def place(request: pytest.FixtureRequest) -> AsyncIterator[ModelPlace | RealPlace]:
     if request.param == "chromium" and find_chromium() is None:
-        pytest.skip("no Chromium on this machine")
+        pytest.fail("There is no Chromium on this machine: `make browser` sees to one.")
     place = ModelPlace() if request.param == "model" else RealPlace()
     yield place
     await place.end()

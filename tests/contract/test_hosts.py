@@ -68,9 +68,7 @@ async def test_a_ghost_of_a_beat_revives_nothing(bench: Bench, session: HostSess
     assert await hosts.alive(session.host) is None
 
 
-async def test_a_restarted_host_begins_at_once_and_ends_the_earlier_one(
-    bench: Bench, session: HostSession
-) -> None:
+async def test_a_restarted_host_begins_at_once_and_ends_the_earlier_one(bench: Bench, session: HostSession) -> None:
     earlier, later = bench.hosts(), bench.hosts()
     assert await earlier.begin(session)
     assert await later.begin(restarted(session))
@@ -80,9 +78,7 @@ async def test_a_restarted_host_begins_at_once_and_ends_the_earlier_one(
     assert await later.beat() is not None
 
 
-async def test_a_host_of_another_machine_does_not_take_a_living_name(
-    bench: Bench, session: HostSession
-) -> None:
+async def test_a_host_of_another_machine_does_not_take_a_living_name(bench: Bench, session: HostSession) -> None:
     first, second = bench.hosts(), bench.hosts()
     assert await first.begin(session)
     beginning = asyncio.ensure_future(second.begin(restarted(session, boot="boot-2")))

@@ -112,9 +112,7 @@ async def test_f15_a_profile_may_be_named_like_a_word_of_ours(bench: Bench, name
 
 
 @pytest.mark.parametrize("make", [entry, own])
-async def test_a_lost_acknowledgement_is_found_by_its_nonce(
-    bench: Bench, key: ProfileKey, make: Make
-) -> None:
+async def test_a_lost_acknowledgement_is_found_by_its_nonce(bench: Bench, key: ProfileKey, make: Make) -> None:
     last = await land(bench, key, own(), 0)
     bench.faults.lose_acknowledgements(2)
 
@@ -157,9 +155,7 @@ async def test_a_ghost_of_an_earlier_attempt_changes_nothing(bench: Bench, key: 
 async def test_of_concurrent_writers_one_wins(bench: Bench, key: ProfileKey) -> None:
     last = await land(bench, key, own(), 0)
     for _ in range(5):
-        told = await asyncio.gather(
-            *(bench.journal.append(key, entry() if n % 2 else own(), last) for n in range(8))
-        )
+        told = await asyncio.gather(*(bench.journal.append(key, entry() if n % 2 else own(), last) for n in range(8)))
         won = [answer.sequence for answer in told if isinstance(answer, Landed)]
         assert len(won) == 1
         assert all(answer.last == won[0] for answer in told if isinstance(answer, Superseded))

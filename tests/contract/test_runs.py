@@ -11,9 +11,7 @@ from lessor.messages.run import RunReading, RunRecord, RunStatus
 from tests.contract.conftest import Bench
 from tests.support.broker import fresh
 
-RECORD = RunRecord(
-    principal="ann", status=RunStatus.RUNNING, attempt=1, deadline_unix_ms=2_000_000_000_000, claim=1
-)
+RECORD = RunRecord(principal="ann", status=RunStatus.RUNNING, attempt=1, deadline_unix_ms=2_000_000_000_000, claim=1)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -100,7 +100,7 @@ class Application:
 
 
 @contextmanager
-def served(application: Application) -> Iterator[str]:
+def served(application: Application) -> Generator[str]:
     class Endpoint(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             application.heard.append((self.path, self.headers["Authorization"]))
@@ -159,12 +159,24 @@ async def test_an_endpoint_that_is_away_says_nothing_in_time() -> None:
         pass
     told = await HttpSource(base, timeout_s=0.5).status(KEY)
     assert isinstance(told, Problem)
-    silent = await asyncio.start_server(lambda _reader, _writer: None, "127.0.0.1", 0)
+    ended = asyncio.Event()
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Say nothing until the other side has gone."""
+        while await reader.read(1024):
+            pass
+        writer.close()
+        await writer.wait_closed()
+        ended.set()
+
+    silent = await asyncio.start_server(listen, "127.0.0.1", 0)
     port = silent.sockets[0].getsockname()[1]
     began = asyncio.get_running_loop().time()
     assert isinstance(await HttpSource(f"http://127.0.0.1:{port}", timeout_s=0.2).status(KEY), Problem)
     assert asyncio.get_running_loop().time() - began < 2
+    await asyncio.wait_for(ended.wait(), 5)
     silent.close()
+    await silent.wait_closed()
 
 
 def test_an_address_that_is_none_is_refused_at_the_start() -> None:

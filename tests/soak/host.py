@@ -23,9 +23,9 @@ LIMITS = Limits(
     restarts_s=0.5,
     warm_max=0,
     horizon_s_max=900,
-    session_ttl_s=3,
-    outage_s=1,
-    beat_s=0.5,
+    session_ttl_s=15,
+    outage_s=5,
+    beat_s=1,
     margin_s=0.5,
     reconnect_s=0.5,
 )

@@ -46,6 +46,15 @@ class SiteBrowser(ModelBrowser):
         found = await super().find(spec, on_gone)
         return None if found is None else self._session(self.keepers[spec.instance], spec.epoch)
 
+    def lives(self, keeper: Keeper) -> bool:
+        """A keeper ends its browser at its deadline, and its host hears of it like of any other end."""
+        before = keeper.gone_ms
+        alive = super().lives(keeper)
+        if before is None and not alive:
+            keeper.gone.set()
+            keeper.on_gone()
+        return alive
+
     def crash_one(self) -> None:
         """The browser that was clicked last dies; the model's hits are not needed here and would only grow."""
         if self.hits and (live := [one for one in self.live if one.instance == self.hits[-1].instance] or self.live):

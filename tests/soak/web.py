@@ -1,7 +1,7 @@
 """The site of a soak over HTTP, for real browsers: a form, its confirmation, and a look-up by request key."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
@@ -43,7 +43,7 @@ def _handler(site: Site) -> Callable[..., BaseHTTPRequestHandler]:
 
 
 @contextmanager
-def served(site: Site) -> Iterator[str]:
+def served(site: Site) -> Generator[str, None, None]:
     """The site's origin."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(site))
     server.daemon_threads = True

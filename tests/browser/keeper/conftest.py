@@ -19,7 +19,7 @@ from tests.browser.keeper.bench import Bench, Site
 def chromium() -> Path:
     found = find_chromium()
     if found is None:
-        pytest.skip("no Chromium on this machine")
+        pytest.fail("There is no Chromium on this machine: `make browser` sees to one.")
     return found
 
 
