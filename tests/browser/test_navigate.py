@@ -87,7 +87,7 @@ async def test_b20_a_popup_is_a_tab_of_the_lease(rig: Rig, web: Web) -> None:
     while not (await look(session)).notices:
         pass
     assert (await look(session, "popup-1")).text == "child"
-    unknown = await session.observe("nothing", soon())
+    unknown = await session.observe("popup-2", soon())
     assert isinstance(unknown, Problem)
     assert unknown.code is Code.TAB_NOT_FOUND
 

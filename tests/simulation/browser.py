@@ -17,6 +17,7 @@ from lessor.findings import Away, NotSent, Sent, Target
 from lessor.messages.action import AnyAction, Match, Observation, PageView, Type
 from lessor.messages.health import HealthCheck
 from lessor.ports import Binding, BrowserSpec, Clock, SealedState
+from tests.support.dialogless import Dialogless, Fileless
 
 LATE_S_MAX: Final = 6.0
 """How long a request may be on its way to the site after its page is gone: less than any profile's `settle_s`."""
@@ -166,7 +167,7 @@ class Keeper:
         self.machine.later(way_s, lambda: self.machine.witness.hit(self, epoch, text))
 
 
-class ModelSession:
+class ModelSession(Dialogless):
     """`ports.Session`: a host's end of the way to a keeper."""
 
     def __init__(self, keeper: Keeper, epoch: int, on_gone: Callable[[], None]) -> None:
@@ -340,7 +341,7 @@ async def end(keeper: Keeper, epoch: int, pause: Callable[[float], Awaitable[Non
     return None if fails else keeper.gone_ms
 
 
-class ModelBrowser:
+class ModelBrowser(Fileless):
     """`ports.Browser` of one host process on a machine."""
 
     def __init__(self, machine: Machine) -> None:
