@@ -33,7 +33,7 @@ KINDS = (
     async_api.Route,
 )
 UNBOUNDED = {name for kind in KINDS for name, _ in inspect.getmembers(kind, inspect.iscoroutinefunction)} | {"send"}
-OURS = {"_keeper", "keeper", "session", "engine", "_pool", "warm", "old", "client", "health", "_tabs", "self"}
+OURS = {"_keeper", "keeper", "session", "engine", "_pool", "warm", "old", "client", "health", "_tabs", "_files", "self"}
 """Receivers of our own whose methods are bounded themselves."""
 DOORS = {"through", "start"}
 INPUTS = {"_give_files"}
