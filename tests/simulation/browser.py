@@ -45,6 +45,9 @@ class Chances:
     idle: float = 0.02
     """The page takes the input and sends nothing."""
     late: float = 0.05
+    """The page takes its time before it sends."""
+    long_way: float = 0.05
+    """What it has sent takes its time to the site."""
     overdue: float = 0.0
     """A keeper and its guard that were stopped: nothing passes after the deadline, but the page lives on a while."""
     fails: float = 0.03
@@ -162,7 +165,7 @@ class Keeper:
         if not self.alive:
             return
         draw = self.machine.random
-        is_late = draw.random() < self.machine.chances.late
+        is_late = draw.random() < self.machine.chances.long_way
         way_s = draw.uniform(0.5, LATE_S_MAX) if is_late else draw.uniform(0.001, 0.05)
         self.machine.later(way_s, lambda: self.machine.witness.hit(self, epoch, text))
 
