@@ -14,6 +14,7 @@ from lessor.actors.activation import Activated, Activation, NotMine
 from lessor.actors.bridge import Io, Timer
 from lessor.actors.hands import Hands
 from lessor.actors.process import ChildFailed, Process
+from lessor.actors.trace import traced
 from lessor.actors.words import Beat, MayStart, Ports, RenewNow, RenewTick, Rested, Standing, Sweep, WantBrowser
 from lessor.errors import Code, Effect, problem
 from lessor.journal import Ledger, fold
@@ -24,6 +25,7 @@ from lessor.lease.recover import recover
 from lessor.lease.sweep import exception
 from lessor.lease.verdict import (
     Again,
+    Aim,
     Alarm,
     Asked,
     BrowserGone,
@@ -37,6 +39,7 @@ from lessor.lease.verdict import (
     StartFailed,
     TickDue,
     Verdict,
+    Visit,
 )
 from lessor.limits import ms
 from lessor.messages import wire
@@ -77,6 +80,8 @@ class ProfileActor(Process):
         self._agenda: deque[Event] = deque()
         self._slots: dict[int, tuple[Answer, Call]] = {}
         self._slot_next = 1
+        self._begun: dict[int, int] = {}
+        """When the turn of a call came, for its trace."""
         self._busy = True
         """An append, or the activation, is under way: decide nothing."""
         self._resting = False
@@ -317,6 +322,8 @@ class ProfileActor(Process):
                 case Release():
                     self._release()
                 case _:
+                    if isinstance(effect, Aim | Visit):
+                        self._begun[effect.slot] = self.ports.clock.now_ms()
                     self._hands.do(effect, self._ledger, self._desk, self._until_ms)
         self._agenda.extendleft(reversed(again))
 
@@ -326,6 +333,8 @@ class ProfileActor(Process):
             if isinstance(kept[1].request, Act):
                 points.reach("answer.before")
             kept[0](say.reply)
+            begun_ms = self._begun.pop(say.slot, None)
+            traced(kept[1], say.reply, begun_ms, self.ports.clock.now_ms(), self._ledger, self._desk)
 
     def _arm(self) -> None:
         """One timer, for the earliest thing due. While an append is pending nothing falls due."""

@@ -2,7 +2,7 @@
 // Evaluated after observe.js in the same world.
 globalThis.lessor.act ??= (() => {
   "use strict";
-  const { Reading, boxOf, isChoice, isDisabled, isSecret, isShown, observe, read, standsFor } = globalThis.lessor;
+  const { Reading, boxOf, isChoice, isDisabled, isSecret, isShown, observe, originOf, read, standsFor } = globalThis.lessor;
   const SETTLE_MS = 100;
   const EDITABLE = /^(text|search|email|url|tel|number|password)$/;
   const ASSIGNED = /^(date|time|month|week|datetime-local|color|range)$/;
@@ -106,7 +106,9 @@ globalThis.lessor.act ??= (() => {
     const way = isNamed ? obstacle(target, action) : action.typed && isSecret(target) ? "secret" : null;
     const described = way === "removed" ? { role: "", name: "", fingerprint: "" } : new Reading().describe(target);
     const { view } = way === null ? read() : { view: { digest: "" } };
-    return [JSON.stringify({ obstacle: way, ...described, state: undefined, digest: view.digest, url: location.href }), document];
+    const point = way === null && isNamed && action.do !== "scroll" ? pointOf(target) : null;
+    return [JSON.stringify({ obstacle: way, ...described, state: undefined, digest: view.digest, url: location.href,
+      frames: view.frames?.length ?? 0, x: point?.x ?? 0, y: point?.y ?? 0 }), document];
   }
 
   // A press meant for one element that meets another is swallowed before the page hears of it: this listener
@@ -230,6 +232,31 @@ globalThis.lessor.act ??= (() => {
     return [verdict(element, action), ...observe()];
   }
 
+  /** A point of a frame's document in the document around it; `obstacle` when a press there would not reach it. */
+  function through(frame, x, y) {
+    if (!frame.isConnected || !isShown(frame)) return { obstacle: "hidden" };
+    const place = () => { const [left, top] = originOf(frame); return { x: left + x, y: top + y }; };
+    const isIn = (at) => at.x >= 0 && at.y >= 0 && at.x < innerWidth && at.y < innerHeight;
+    let at = place();
+    if (!isIn(at)) {
+      frame.scrollIntoView({ block: "center", inline: "center", behavior: "instant" });
+      at = place();
+      if (!isIn(at)) {
+        scrollBy({ left: at.x - innerWidth / 2, top: at.y - innerHeight / 2, behavior: "instant" });
+        at = place();
+      }
+    }
+    if (!isIn(at)) return { obstacle: "hidden" };
+    return hitAt(at.x, at.y) === frame ? at : { obstacle: "covered" };
+  }
+
+  /** Settle and judge, for a document that is only a part of its page. */
+  async function settle(element, action) {
+    await settled();
+    return [verdict(element, action), document];
+  }
+
   const which = () => ["", document];
-  return { aim, begin: (...given) => JSON.stringify(begin(...given)), finish, which };
+  return { aim, begin: (...given) => JSON.stringify(begin(...given)), finish, settle,
+    through: (...given) => JSON.stringify(through(...given)), which };
 })();

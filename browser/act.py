@@ -3,19 +3,21 @@ action)."""
 
 import asyncio
 from collections.abc import Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 
 from lessor.browser.door import Failed
+from lessor.browser.frames import Place, World
 from lessor.browser.keeper.linux import boot_ms
 from lessor.browser.keys import chord, writes
-from lessor.browser.observe import remember
-from lessor.browser.tab import Tab, World
-from lessor.browser.views import REFERENCE, REVISION, Reading, document_of
+from lessor.browser.observe import remember, whole
+from lessor.browser.outward import outward
+from lessor.browser.tab import Tab
+from lessor.browser.views import REFERENCE, REVISION, Reading, digest_of, document_of
 from lessor.errors import Code, Problem, problem
-from lessor.messages.action import AnyAction, Match, Observation, Press, Type
+from lessor.messages.action import AnyAction, Match, Observation, Press, Scroll, Type
 from lessor.ports import Away, NotSent, Sent, Target
 
 AIM_MS_MAX = 5000
@@ -56,6 +58,9 @@ class _Aimed(msgspec.Struct):
     fingerprint: str
     digest: str
     url: str
+    frames: int = 0
+    x: float = 0.0
+    y: float = 0.0
 
 
 class _Begun(msgspec.Struct):
@@ -71,6 +76,8 @@ class Aim:
 
     place: str | World
     fingerprint: str
+    frame: Place | None = None
+    """The frame's document, for an element in one."""
     secret: str | None = field(default=None, repr=False)
     """The value behind a secret reference: it goes from the host's store into the field, and nowhere else."""
     files: tuple[str, ...] = ()
@@ -88,10 +95,12 @@ async def aim(tab: Tab, revision: str, action: AnyAction, match: Match, deadline
     if action.ref is None:
         return await _aim_at_page(tab, revision, action, match, deadline_ms)
     ref = REFERENCE.fullmatch(action.ref)
-    expected = None if ref is None else tab.memory.fingerprint(revision, int(ref[1]), ref[2])
+    expected = None if ref is None else tab.memory.fingerprint(revision, int(ref[1]), ref[2], ref[3] or "")
     if ref is None or expected is None:
         current = await _document(tab, deadline_ms)
         return CHANGED if isinstance(current, str) and current != shown[1] else NO_ELEMENT
+    if ref[3] is not None:
+        return await _aim_in_frame(tab, revision, action, match, deadline_ms)
     node = await _resolve(tab, int(ref[1]), deadline_ms)
     if node is None:
         current = await _document(tab, deadline_ms)
@@ -105,7 +114,55 @@ async def aim(tab: Tab, revision: str, action: AnyAction, match: Match, deadline
         return tab.unanswered(found)
     if document_of(found.loader) != shown[1]:
         return CHANGED
-    return _judge(found, revision, expected, match, node)
+    digest = await _digest(tab, found, deadline_ms)
+    return _judge(found, revision, expected, match, Aim(node, ""), digest)
+
+
+async def _aim_in_frame(
+    tab: Tab, revision: str, action: AnyAction, match: Match, deadline_ms: int
+) -> Target | Problem | Away:
+    """The same for an element of a frame: its document's own dry run, then the way to it from outside."""
+    assert action.ref is not None
+    ref = REFERENCE.fullmatch(action.ref)
+    assert ref is not None
+    current = await _document(tab, deadline_ms)
+    if not isinstance(current, str):
+        return tab.unanswered(current)
+    place = tab.frames.by_key(ref[3])
+    if current != revision.partition(".")[0] or place is None:
+        return CHANGED
+    node = await _resolve(tab, int(ref[1]), deadline_ms, place)
+    if node is None:
+        return CHANGED
+    found = (
+        node
+        if isinstance(node, (Failed, Away))
+        else await tab.read_node("act.aim", node, _plain(action), deadline_ms, place.cdp)
+    )
+    if isinstance(found, (Failed, Away)):
+        return tab.unanswered(found)
+    assert isinstance(node, str)
+    expected = tab.memory.fingerprint(revision, int(ref[1]), ref[2], ref[3])
+    aimed = msgspec.json.decode(found.strings[0], type=_Aimed)
+    if aimed.obstacle is None and not isinstance(action, Scroll):
+        point = await outward(tab, place, (aimed.x, aimed.y), deadline_ms)
+        if not isinstance(point, tuple):
+            return _obstacle(point) if isinstance(point, str) else tab.unanswered(point)
+    digest = await _digest(tab, None, deadline_ms)
+    return _judge(found, revision, expected, match, Aim(node, "", place), digest)
+
+
+async def _digest(tab: Tab, aimed: Reading | None, deadline_ms: int) -> str:
+    """The page's digest now. Only a page with frames needs more than what the dry run has read."""
+    if aimed is not None:
+        told = msgspec.json.decode(aimed.strings[0], type=_Aimed)
+        if told.frames == 0:
+            return told.digest
+    found = await tab.read("observe", deadline_ms)
+    if not isinstance(found, Reading):
+        return ""
+    parts, _ = await whole(tab, found, deadline_ms)
+    return digest_of(parts)
 
 
 async def _aim_at_page(
@@ -119,18 +176,18 @@ async def _aim_at_page(
     if document_of(found.loader) != revision.partition(".")[0]:
         return CHANGED
     assert isinstance(world, World)
-    return _judge(found, revision, None, match, world)
+    return _judge(found, revision, None, match, Aim(world, ""), await _digest(tab, found, deadline_ms))
 
 
-def _judge(found: Reading, revision: str, expected: str | None, match: Match, place: str | World) -> Target | Problem:
+def _judge(found: Reading, revision: str, expected: str | None, match: Match, at: Aim, digest: str) -> Target | Problem:
     aimed = msgspec.json.decode(found.strings[0], type=_Aimed)
     if aimed.obstacle is not None:
         return _obstacle(aimed.obstacle)
-    is_changed = aimed.digest != revision.partition(".")[2]
+    is_changed = digest != revision.partition(".")[2]
     if expected not in (None, aimed.fingerprint) or (match == "page" and is_changed):
         return CHANGED
     described = f"{aimed.role} {aimed.name!r}" if aimed.name else aimed.role
-    return Target(described, aimed.fingerprint, is_changed, Aim(place, aimed.fingerprint), aimed.url)
+    return Target(described, aimed.fingerprint, is_changed, replace(at, fingerprint=aimed.fingerprint), aimed.url)
 
 
 async def dispatch(tab: Tab, action: AnyAction, target: Target, deadline_ms: int) -> Sent | NotSent | Away:
@@ -178,6 +235,7 @@ async def _begin(tab: Tab, action: AnyAction, aim: Aim, deadline_ms: int) -> _Be
     answer = await tab.call(
         "Runtime.callFunctionOn",
         deadline_ms,
+        None if aim.frame is None else aim.frame.cdp,
         functionDeclaration="(...given) => lessor.act.begin(...given)",
         arguments=[handle, {"value": _plain(action)}, {"value": aim.fingerprint}],
         returnByValue=True,
@@ -192,7 +250,14 @@ async def _begin(tab: Tab, action: AnyAction, aim: Aim, deadline_ms: int) -> _Be
         begun = msgspec.json.decode(answer["result"]["value"], type=_Begun)
     except (KeyError, TypeError, msgspec.DecodeError):
         return Away.SILENT
-    return begun if begun.obstacle is None else NotSent(_why_not(begun.obstacle))
+    if begun.obstacle is not None:
+        return NotSent(_why_not(begun.obstacle))
+    if aim.frame is None or begun.next != "press":
+        return begun
+    point = await outward(tab, aim.frame, (begun.x, begun.y), deadline_ms)
+    if isinstance(point, tuple):
+        return _Begun(next=begun.next, x=point[0], y=point[1])
+    return NotSent(_why_not(point) if isinstance(point, str) else "The frame could not be reached from its page.")
 
 
 def _inputs(tab: Tab, action: AnyAction, begun: _Begun, aim: Aim) -> list[Coroutine[Any, Any, Any]]:
@@ -240,6 +305,8 @@ async def _finish(tab: Tab, action: AnyAction, aim: Aim, deadline_ms: int) -> Ob
     until_ms = min(deadline_ms, boot_ms() + SETTLE_MS_MAX)
     if isinstance(aim.place, World):
         found = await tab.read("act.finish", until_ms, None, None)
+    elif aim.frame is not None:
+        found = await tab.read_node("act.settle", aim.place, _plain(action), until_ms, aim.frame.cdp)
     else:
         found = await tab.read_node("act.finish", aim.place, _plain(action), until_ms)
     if isinstance(found, Reading):
@@ -252,22 +319,30 @@ async def _finish(tab: Tab, action: AnyAction, aim: Aim, deadline_ms: int) -> Ob
                 tab.notices.add("the element did not take the state that was asked for")
             case _:
                 pass
-    if tab.is_loading or not isinstance(found, Reading):
+    if tab.is_loading or aim.frame is not None or not isinstance(found, Reading):
         await tab.until(lambda: not tab.is_loading, until_ms)
         if tab.is_leaving:
             return None
         found = await tab.read("observe", min(deadline_ms, boot_ms() + LOOK_MS_MAX))
-    return remember(tab, found) if isinstance(found, Reading) else None
+    return await remember(tab, found, deadline_ms) if isinstance(found, Reading) else None
 
 
-async def _resolve(tab: Tab, backend_node: int, deadline_ms: int) -> str | Failed | Away | None:
+async def _resolve(
+    tab: Tab, backend_node: int, deadline_ms: int, place: Place | None = None
+) -> str | Failed | Away | None:
     """A handle of the node in the isolated world; None when there is no such node."""
-    world = await tab.world(deadline_ms)
+    world = await tab.world(deadline_ms) if place is None else place.world
     if isinstance(world, Away):
         return world
-    tab.release(AIM)
+    cdp = None if place is None else place.cdp
+    tab.release(AIM, cdp)
     answer = await tab.call(
-        "DOM.resolveNode", deadline_ms, backendNodeId=backend_node, executionContextId=world.number, objectGroup=AIM
+        "DOM.resolveNode",
+        deadline_ms,
+        cdp,
+        backendNodeId=backend_node,
+        executionContextId=world.number,
+        objectGroup=AIM,
     )
     if isinstance(answer, Failed):
         return None

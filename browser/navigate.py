@@ -69,7 +69,7 @@ async def _load(
         return _stop(tab)
     if isinstance(found, (Failed, Away)):
         return tab.unanswered(found)
-    page = remember(tab, found)
+    page = await remember(tab, found, deadline_ms)
     tab.address = page.url if guard.origins.may_show(page.url) else tab.address
     if not guard.origins.may_show(page.url):
         tab.door.start(tab.cdp.send("Page.navigate", {"url": BLANK}))
@@ -82,7 +82,7 @@ async def _stayed(tab: Tab, deadline_ms: int) -> PageView | Problem | Away:
     found = await tab.read("observe", deadline_ms)
     if isinstance(found, (Failed, Away)):
         return tab.unanswered(found)
-    page = remember(tab, found)
+    page = await remember(tab, found, deadline_ms)
     return PageView(url=page.url, title=page.title, revision=page.revision, notices=page.notices)
 
 

@@ -11,6 +11,9 @@ globalThis.lessor ??= (() => {
   const READ_MS_MAX = 1500;
   const CHUNK_NODES_MAX = 300000;
   const CONTROLS_MAX = 1000;
+  const FRAMES_MAX = 32;
+  const CLOSED_MAX = 16;
+  const HOSTS = /-|^(article|aside|blockquote|div|footer|h[1-6]|header|main|nav|p|section|span)$/;
 
   const INTERACTIVE = [
     "a[href]", "button", "input:not([type=hidden])", "select", "textarea", "summary", "label",
@@ -272,6 +275,28 @@ globalThis.lessor ??= (() => {
     return trees;
   }
 
+  /** Where the content of a frame's element begins, in the viewport of the document around it. */
+  function originOf(frame) {
+    const [box, style] = [frame.getBoundingClientRect(), getComputedStyle(frame)];
+    return [box.left + frame.clientLeft + parseFloat(style.paddingLeft),
+      box.top + frame.clientTop + parseFloat(style.paddingTop)];
+  }
+
+  /** Elements that show something and hold nothing that can be seen from here: a closed shadow root may be why. */
+  function closedIn(trees) {
+    const found = [];
+    const endsAt = performance.now() + READ_MS_MAX / 10;
+    for (const tree of trees)
+      for (const element of all(tree, "*")) {
+        if (found.length >= CLOSED_MAX || performance.now() > endsAt) return found;
+        if (element.firstElementChild !== null && !element.localName.includes("-")) continue;
+        if (element.shadowRoot !== null || !HOSTS.test(element.localName)) continue;
+        if (!element.localName.includes("-") && (element.firstChild !== null || element.offsetWidth < 8)) continue;
+        if (element.attributes.length < 32 && element.offsetHeight >= 8 && isShown(element)) found.push(element);
+      }
+    return found;
+  }
+
   function read() {
     const text = new Text(performance.now() + READ_MS_MAX);
     const reading = new Reading();
@@ -298,7 +323,16 @@ globalThis.lessor ??= (() => {
         const { role, name, state, fingerprint } = reading.describe(element);
         const value = valueOf(standsFor(element) ?? element);
         nodes.push(element);
-        elements.push([role, name, state, value === null ? null : cut(value, VALUE_BYTES_MAX), fingerprint]);
+        const box = boxOf(element);
+        const at = box && [box.left, box.top, box.width, box.height].map(Math.round);
+        elements.push([role, name, state, value === null ? null : cut(value, VALUE_BYTES_MAX), fingerprint, at]);
+      }
+    const frames = [];
+    for (const tree of trees)
+      for (const frame of all(tree, "iframe")) {
+        attributeChars += (frame.getAttribute("srcdoc") ?? "").length;
+        if (frames.length >= FRAMES_MAX || attributeChars > ATTRIBUTE_CHARS_MAX) isCut = true;
+        else if (isShown(frame)) frames.push(frame);
       }
     const whole = text.parts.join("\n");
     const shown = cut(whole, TEXT_BYTES_MAX);
@@ -308,9 +342,10 @@ globalThis.lessor ??= (() => {
     const status = performance.getEntriesByType("navigation")[0]?.responseStatus || null;
     const view = {
       status, url: cut(url, 8192), title: cut(title, NAME_BYTES_MAX), text: shown, text_total: text.bytes, elements, total,
+      frames: frames.map(originOf),
       truncated: isCut || text.bytes > encoder.encode(shown).length || total > elements.length, digest: digest.hex(),
     };
-    return { view, nodes };
+    return { view, nodes: [...nodes, ...frames], trees };
   }
 
   /** One reading as the protocol takes it: the view as text, the document, then the elements' nodes. */
@@ -319,5 +354,8 @@ globalThis.lessor ??= (() => {
     return [JSON.stringify(view), document, ...nodes];
   }
 
-  return { Reading, boxOf, cut, isChoice, isDisabled, isSecret, isShown, observe, read, standsFor };
+  /** What may be closed, for whoever can look inside: one answer with the document first. */
+  const suspects = () => ["", document, ...closedIn(treesOf(() => false))];
+
+  return { Reading, boxOf, cut, isChoice, isDisabled, isSecret, isShown, observe, originOf, read, standsFor, suspects };
 })();

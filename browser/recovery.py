@@ -26,6 +26,8 @@ PATIENCE_MS_MAX = 5000
 PATIENCE_AGAIN_MS_MAX = 1000
 SILENCE_MS_MIN = 1400
 """A page that is silent for less may only be busy: its script is not stopped for that."""
+OWN_MS_MAX = 4000
+"""A reading of a huge page may take this long by itself: after a sign of life nothing is taken for hung sooner."""
 ROOM_MS_MIN = 300
 """With less time than this left, there is nothing to gain from a rung."""
 ANSWER_MS = 50
@@ -45,6 +47,7 @@ async def watched(tab: Tab, work: Work[T], deadline_ms: int, patience_ms: int) -
     """The work's own answer, or what is the matter with a tab that gave none."""
     # Sent ahead of the work: behind a navigation it would be held back, whatever the page does.
     ahead = asyncio.ensure_future(tab.call("Runtime.evaluate", deadline_ms, expression="1"))
+    ahead.add_done_callback(lambda done: None if done.cancelled() or done.result() is Away.SILENT else tab.lives())
     task = asyncio.ensure_future(work(tab, deadline_ms))
     try:
         while (left_ms := deadline_ms - boot_ms()) > 2 * ANSWER_MS:
@@ -53,7 +56,8 @@ async def watched(tab: Tab, work: Work[T], deadline_ms: int, patience_ms: int) -
                 break
             asked = condition(tab, min(deadline_ms - ANSWER_MS, boot_ms() + PROBE_MS_MAX))
             found = await _unless(task, asked)
-            if found is not None and found is not Condition.PENDING:
+            is_ours = found is Condition.HUNG and ahead.done() and boot_ms() - tab.alive_ms < OWN_MS_MAX
+            if found not in (None, Condition.PENDING) and not is_ours:
                 return found
             if not task.done() and tab.is_leaving and (tab.is_arriving or not ahead.done()):
                 return known(tab) or Condition.HUNG
@@ -168,6 +172,8 @@ class Recovery:
         if self._matter(tab, found) is Condition.CRASHED:
             found = Condition.CRASHED
         answer = answer_of(tab, found)
+        if isinstance(answer, (Problem, Away)) and "page" in told.lost:
+            tab.owed = told  # what stands there now is not what whoever looks next expects
         return answer if isinstance(answer, Away) else structs.replace(answer, recovered=told)
 
     def _after_loading(self, work: Work[V]) -> Work[V]:

@@ -3,16 +3,17 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from playwright.async_api import BrowserContext, Dialog, Page
+from playwright.async_api import BrowserContext, Dialog, Frame, Page
 
 from lessor.browser.asks import Asks
 from lessor.browser.cdp import Cdp, target_of
 from lessor.browser.door import Door, Failed
+from lessor.browser.frames import Frames, Place, World
+from lessor.browser.keeper.linux import boot_ms
 from lessor.browser.notices import Notices
 from lessor.browser.origins import BLANK
 from lessor.browser.views import Memory, Reading, reading
@@ -32,20 +33,13 @@ NO_CONTEXT = (
 )
 SAME_DOCUMENT = ("sameDocument", "historySameDocument")
 LOOK = "look"
+FRAME_MS_MAX = 5000
 
 
 @cache
 def world_script() -> str:
     """What every document gets before its own scripts run, in a world that they cannot reach."""
     return "\n".join(Path(__file__).with_name(name).read_text("utf-8") for name in SCRIPTS)
-
-
-@dataclass(frozen=True, slots=True)
-class World:
-    """The isolated world of one document. `unique` never comes again; `number` may, in another process."""
-
-    unique: str
-    number: int
 
 
 class Tab:
@@ -72,6 +66,9 @@ class Tab:
         """A navigation began and has not arrived: until it does, Chromium holds back everything sent to the page."""
         self.is_arriving = False
         """The next document is there, and the page's thread has not taken it: a healthy one does so at once."""
+        self.alive_ms = boot_ms()
+        """When its thread last gave a sign of life."""
+        self.frames = Frames()
         self._world: World | None = None
         self._changed = asyncio.Event()
         self._crash: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -107,11 +104,29 @@ class Tab:
             self.release(LOOK)
             return deep(answer)
 
-    async def read_node(self, function: str, node: str, action: object, deadline_ms: int) -> Reading | Failed | Away:
+    async def read_place(self, function: str, place: Place, deadline_ms: int) -> Reading | Failed | Away:
+        """The same in a frame's document; one that goes away is not waited for."""
+        answer = await self.call(
+            "Runtime.callFunctionOn",
+            deadline_ms,
+            place.cdp,
+            functionDeclaration=f"(...given) => lessor.{function}(...given)",
+            uniqueContextId=place.world.unique,
+            objectGroup=LOOK,
+            serializationOptions=DEEP,
+            awaitPromise=True,
+        )
+        self.release(LOOK, place.cdp)
+        return deep(answer)
+
+    async def read_node(
+        self, function: str, node: str, action: object, deadline_ms: int, cdp: Cdp | None = None
+    ) -> Reading | Failed | Away:
         """Call a function of the isolated world on an element held in it, with the action."""
         answer = await self.call(
             "Runtime.callFunctionOn",
             deadline_ms,
+            cdp,
             functionDeclaration=f"(...given) => lessor.{function}(...given)",
             objectId=node,
             objectGroup=LOOK,
@@ -119,17 +134,19 @@ class Tab:
             serializationOptions=DEEP,
             awaitPromise=True,
         )
-        self.release(LOOK)
+        self.release(LOOK, cdp)
         return deep(answer)
 
-    def release(self, group: str) -> None:
+    def release(self, group: str, cdp: Cdp | None = None) -> None:
         """Let the page forget the handles of a group."""
         if self.door.away is None:
-            self.door.start(self.cdp.send("Runtime.releaseObjectGroup", {"objectGroup": group}))
+            self.door.start((cdp or self.cdp).send("Runtime.releaseObjectGroup", {"objectGroup": group}))
 
-    async def call(self, method: str, deadline_ms: int, **parameters: object) -> dict[str, Any] | Failed | Away:
-        """One protocol command on the page's own session."""
-        return await self.through(self.cdp.send(method, parameters), deadline_ms)
+    async def call(
+        self, method: str, deadline_ms: int, cdp: Cdp | None = None, /, **parameters: object
+    ) -> dict[str, Any] | Failed | Away:
+        """One protocol command on the page's own session, or on that of a frame in another process."""
+        return await self.through((cdp or self.cdp).send(method, parameters), deadline_ms)
 
     async def through(self, work: Coroutine[Any, Any, T], deadline_ms: int) -> T | Failed | Away:
         """Whatever goes to the page ends with its renderer, too."""
@@ -148,16 +165,36 @@ class Tab:
         await self.until(lambda: self._world is not None or self.is_crashed, deadline_ms)
         return self._world or self.door.silence()
 
+    def lives(self) -> None:
+        self.alive_ms = boot_ms()
+
     def on_context(self, event: dict[str, Any]) -> None:
         context = event["context"]
-        if context["name"] == WORLD and context["auxData"].get("frameId") == self.target:
-            self._world = World(context["uniqueId"], context["id"])
-            if self.is_crashed:
-                self._crash = asyncio.get_running_loop().create_future()
+        if context["name"] != WORLD:
+            return
+        if context["auxData"].get("frameId") != self.target:
+            self.on_frame_context(self.cdp, event)
+            return
+        self.lives()
+        self._world = World(context["uniqueId"], context["id"])
+        if self.is_crashed:
+            self._crash = asyncio.get_running_loop().create_future()
+        self._changed.set()
+
+    def on_frame_context(self, cdp: Cdp, event: dict[str, Any]) -> None:
+        """A frame's document; `cdp` is of its process."""
+        context = event["context"]
+        if context["name"] == WORLD:
+            frame = str(context["auxData"].get("frameId"))
+            self.frames.came(Place(cdp, frame, World(context["uniqueId"], context["id"])))
             self._changed.set()
+
+    def on_context_gone(self, event: dict[str, Any]) -> None:
+        self.frames.went(str(event["executionContextUniqueId"]))
 
     def on_contexts_cleared(self, _event: object) -> None:
         self._world = None
+        self.frames.cleared(self.cdp)
         self.is_leaving = self.is_arriving = False
 
     def on_loading(self, event: dict[str, Any]) -> None:
@@ -169,6 +206,7 @@ class Tab:
         """The document is whole, or its loading was stopped; pictures may still be on their way."""
         if event.get("frameId", self.target) == self.target:
             self.is_loading = self.is_leaving = self.is_arriving = False
+            self.lives()
             self._changed.set()
 
     def stir(self) -> None:
@@ -231,6 +269,8 @@ async def attach(
     tab = Tab(page, cdp, door, target, policy)
     cdp.on("Runtime.executionContextCreated", tab.on_context)
     cdp.on("Runtime.executionContextsCleared", tab.on_contexts_cleared)
+    cdp.on("Runtime.executionContextDestroyed", tab.on_context_gone)
+    page.on("framenavigated", lambda frame: tab.door.start(adopt_frame(context, tab, frame)))
     cdp.on("Page.frameStartedNavigating", tab.on_loading)
     cdp.on("Page.domContentEventFired", tab.on_loaded)
     cdp.on("Page.frameStoppedLoading", tab.on_loaded)
@@ -238,6 +278,16 @@ async def attach(
     cdp.on("Page.javascriptDialogClosed", tab.on_answered)
     cdp.on("Inspector.targetCrashed", tab.on_crash)
     page.on("close", lambda _: tab.asks.closed())
+    refused = await _furnish(cdp, door, deadline_ms)
+    if refused is not None:
+        return refused
+    for frame in page.frames[1:]:
+        door.start(adopt_frame(context, tab, frame))
+    return tab
+
+
+async def _furnish(cdp: Cdp, door: Door, deadline_ms: int) -> Failed | Away | None:
+    """Put the isolated world into the documents of a session."""
     script = {"source": world_script(), "worldName": WORLD, "runImmediately": True}
     for method, parameters in (
         ("Inspector.enable", {}),
@@ -248,7 +298,22 @@ async def attach(
         answer = await door.through(cdp.send(method, parameters), deadline_ms)
         if isinstance(answer, (Failed, Away)):
             return answer
-    return tab
+    return None
+
+
+async def adopt_frame(context: BrowserContext, tab: Tab, frame: Frame) -> None:
+    """A frame that got a process of its own needs a session of its own; one of the page's process has none."""
+    if frame.parent_frame is None or frame.is_detached():
+        return
+    until_ms = boot_ms() + FRAME_MS_MAX
+    opened = await tab.door.through(context.new_cdp_session(frame), until_ms)
+    if isinstance(opened, (Failed, Away)):
+        return
+    cdp = Cdp(opened)
+    cdp.on("Runtime.executionContextCreated", lambda event: tab.on_frame_context(cdp, event))
+    cdp.on("Runtime.executionContextsCleared", lambda _: tab.frames.cleared(cdp))
+    cdp.on("Runtime.executionContextDestroyed", tab.on_context_gone)
+    await _furnish(cdp, tab.door, until_ms)
 
 
 def deep(answer: dict[str, Any] | Failed | Away) -> Reading | Failed | Away:

@@ -93,6 +93,8 @@ class Element(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     state: tuple[str, ...] = ()
     value: str | None = None
     """Where harmless; never of password or one-time-code fields."""
+    box: tuple[int, int, int, int] | None = None
+    """Left, top, width, height in CSS pixels of the tab's viewport."""
 
 
 Notices = tuple[str, ...]
@@ -114,6 +116,8 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     Both totals count what could be read within 1.5 s: of a larger page they say at least how much there is."""
     text_total: int = 0
     """Length of the readable text in UTF-8 bytes before it was cut."""
+    unreachable: int = 0
+    """Closed shadow roots, and frames that gave no answer: what they show is neither listed nor counted above."""
     notices: Notices = ()
     recovered: Recovered | None = None
     """Set when the tab did not answer at first."""

@@ -5,11 +5,14 @@ The same promises at their full length stand in tests/rules, on virtual time.
 
 import asyncio
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
 
 import lessor
+from lessor.actors.bridge import LoopIo
+from lessor.actors.process import Stop
 from lessor.actors.run import RunActor, See, Take, Want
 from lessor.client import Client
 from lessor.errors import Code, Problem
@@ -235,16 +238,13 @@ class Lossy:
         return heard
 
 
-def ignore(*_told: object) -> None:
-    """Whoever hears of it here needs none of it."""
-
-
 @pytest.mark.parametrize("lost", [1, 2])
 async def test_l25_an_observation_whose_answer_is_lost(stage: Stage, lost: int) -> None:
     client = await stage.hosted()
     talk = replace(client.talk, line=Lossy(client, lost))
-    ref = RunActor.start(client._io, talk, "r1", 1, "a", ignore, ignore)
-    deadline = client.run("r1")._deadline
+    io = LoopIo(asyncio.get_running_loop())
+    ref = RunActor.start(io, talk, "r1", 1, "a", _ignore, _ignore)
+    deadline = datetime.now(UTC) + timedelta(hours=1)
     assert isinstance(await client.tell(ref, lambda answer: Take(deadline, answer), 10), RunTold)
 
     async def acquire() -> Granted:
@@ -263,4 +263,10 @@ async def test_l25_an_observation_whose_answer_is_lost(stage: Stage, lost: int) 
         again = await acquire()
         assert not again.reattached
         assert again.lease != first.lease
-    ref.stop()
+    ref.tell(Stop())
+    await asyncio.to_thread(ref.actor_stopped.wait, 5)
+    await io.close()
+
+
+def _ignore(*_: object) -> None:
+    """No supervisor listens."""

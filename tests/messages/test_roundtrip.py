@@ -58,6 +58,8 @@ def strategy(kind: msgspec.inspect.Type) -> st.SearchStrategy[Any]:
         case inspect.VarTupleType():
             few = min(kind.max_length or 3, 3)
             return st.lists(strategy(kind.item_type), min_size=kind.min_length or 0, max_size=few).map(tuple)
+        case inspect.TupleType():
+            return st.tuples(*(strategy(each) for each in kind.item_types))
         case inspect.UnionType():
             return st.one_of([strategy(each) for each in kind.types])
         case inspect.StructType():
