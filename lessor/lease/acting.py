@@ -153,12 +153,12 @@ def dispatched(ledger: Ledger, desk: Desk, event: DispatchDone, now: Now) -> Ver
     if current is None or current.asked.slot != event.slot:
         return Verdict(desk)
     match event.result:
-        case Paused(dialog=opened):
-            return dialog.opened(ledger, desk, current, opened, now)
         case Sent():
             return _applied(ledger, desk, current, event.result, now)
         case NotSent(why=why):
             return _settle(ledger, desk, current, ActOutcome.NOT_SENT, why, None, now)
+        case Paused(dialog=opened):
+            return dialog.opened(ledger, desk, current, opened, now)
         case Away() as away:
             at_ms = current.dispatched_ms
             if away is not Away.SILENT:

@@ -11,6 +11,9 @@ from lessor.messages.ids import Caller
 from lessor.messages.record import LeaseRenewed
 from lessor.messages.request import Act, AnswerDialog, Navigate, Observe, ShowArtifacts, ShowTabs, TendRequest
 
+Bounded = PageOp | AnswerDialog | TendRequest
+"""What names a deadline and comes to a live browser."""
+
 
 def known(ledger: Ledger, desk: Desk, caller: Caller) -> Problem | None:
     """A profile of somebody else is indistinguishable from an unknown one (contract 4)."""
@@ -49,7 +52,7 @@ def _closing(held: LeaseState) -> Problem:
     return problem(Code.LEASE_CLOSING, "The lease is closing: acquire again when it has closed.")
 
 
-def bound_ms(op: PageOp | AnswerDialog | TendRequest, desk: Desk, now: Now) -> int:
+def bound_ms(op: Bounded, desk: Desk, now: Now) -> int:
     """The operation's own bound: the caller's deadline, or the contract's, whichever is earlier."""
     limits = desk.limits
     match op:
@@ -64,9 +67,7 @@ def bound_ms(op: PageOp | AnswerDialog | TendRequest, desk: Desk, now: Now) -> i
     return min(op.deadline_ms, now.ms + ms(longest_s))
 
 
-def in_time(
-    held: LeaseState, op: PageOp | AnswerDialog | TendRequest, desk: Desk, now: Now
-) -> Problem | tuple[LeaseRenewed, ...]:
+def in_time(held: LeaseState, op: Bounded, desk: Desk, now: Now) -> Problem | tuple[LeaseRenewed, ...]:
     """Deadline, closing time and renewal on bind (contract 9, 24): refuse, or say what must be renewed first."""
     if now.ms >= op.deadline_ms:
         return problem(Code.DEADLINE_PASSED, "The deadline has passed and nothing was done: ask again.")

@@ -116,9 +116,9 @@ async def test_b05_a_promise_that_never_settles_costs_its_own_deadline_only(held
 async def test_b06_a_child_that_wedges_its_opener_and_one_that_cannot(held: LiveSession, web: Web) -> None:
     web.pages["/parent"] = "<button onclick=\"child = window.open('/calm')\">Open</button>"
     page = await go(held, f"{web.origin}/parent")
-    await do(held, Click(ref=named(page, "Open").ref), page)
-    while not (await look(held)).notices:
-        pass
+    told = (await do(held, Click(ref=named(page, "Open").ref), page)).notices
+    while not told:
+        told = (await look(held)).notices
     await script(held, "child.setTimeout('for (;;);', 1) && 0")
     page = await observed(held)
     assert page.recovered is not None
