@@ -1,7 +1,7 @@
 """`make bench`: what a user waits for, as ratios within one run; JSON on the last line.
 
 `ARGS="--times 50"` takes fewer; a figure quoted anywhere comes from 200 or more. `ARGS="--only ticks"` measures one
-section: pages, ticks, idle.
+section: pages, observe, ticks, idle.
 """
 
 import argparse
@@ -17,6 +17,7 @@ from benchmarks.acting import acting
 from benchmarks.idle import idle
 from benchmarks.journaling import journaling
 from benchmarks.measure import Times, fsync_ms
+from benchmarks.observing import observing
 from benchmarks.page import served
 from benchmarks.sessions import readoption, reattach, sessions
 from benchmarks.ticks import ticks
@@ -33,6 +34,8 @@ TARGETS = {
     "tick_cpu_s": "below 1 for 2,000 leases",
     "tick_renewing_cpu_s": "below 1 for 2,000 leases",
     "idle_core_percent": "at most 0.5",
+    "observe_speedup": "at least 3 over aria_snapshot, 10,000 nodes",
+    "click_ratio": "at most 1, over Playwright's own click",
 }
 
 
@@ -43,9 +46,23 @@ async def main(only: str | None, times: int, restarts: int, leases: int, profile
             figures |= await idle(Path(scratch, "idle"), profiles)
         if only in (None, "ticks"):
             figures |= await ticks(Path(scratch, "ticks"), leases)
+        if only in (None, "observe"):
+            figures |= await observe(Path(scratch, "observe"), times)
     if only in (None, "pages"):
         figures |= await pages(times, restarts)
     return figures
+
+
+async def observe(directory: Path, times: int) -> dict[str, object]:
+    with served() as origin:
+        seen = await observing(directory, f"{origin}/", times)
+    print(f"observe 10,000    {seen.observe}\n  aria_snapshot   {seen.aria_snapshot}")
+    print(f"click             {seen.click}\n  Playwright's    {seen.click_playwright}")
+    return {
+        "observe_10000_ms": round(seen.observe.median, 1),
+        "observe_speedup": round(seen.aria_snapshot.median / seen.observe.median, 2),
+        "click_ratio": round(seen.click.median / seen.click_playwright.median, 3),
+    }
 
 
 async def pages(times: int, restarts: int) -> dict[str, object]:
@@ -111,7 +128,7 @@ if __name__ == "__main__":
     parser.add_argument("--restarts", type=int, default=10)
     parser.add_argument("--leases", type=int, default=2000)
     parser.add_argument("--profiles", type=int, default=1000)
-    parser.add_argument("--only", choices=("pages", "ticks", "idle"))
+    parser.add_argument("--only", choices=("pages", "observe", "ticks", "idle"))
     given = parser.parse_args()
     figures = asyncio.run(main(given.only, given.times, given.restarts, given.leases, given.profiles))
     for name in TARGETS.keys() & figures.keys():

@@ -165,6 +165,7 @@ globalThis.lessor.act ??= (() => {
         armed = { element: target, control, verdict: null };
         return { next: "press", ...pointOf(target) };
       }
+      case "hover": return { next: "move", ...pointOf(target) };
       case "type":
         control.focus();
         if (control.localName === "input" && ASSIGNED.test(control.type)) {

@@ -252,7 +252,7 @@ async def _begin(tab: Tab, action: AnyAction, aim: Aim, deadline_ms: int) -> _Be
         return Away.SILENT
     if begun.obstacle is not None:
         return NotSent(_why_not(begun.obstacle))
-    if aim.frame is None or begun.next != "press":
+    if aim.frame is None or begun.next not in ("press", "move"):
         return begun
     point = await outward(tab, aim.frame, (begun.x, begun.y), deadline_ms)
     if isinstance(point, tuple):
@@ -272,6 +272,8 @@ def _inputs(tab: Tab, action: AnyAction, begun: _Begun, aim: Aim) -> list[Corout
                 send("Input.dispatchMouseEvent", {"type": "mousePressed", "buttons": 1, **button}),
                 send("Input.dispatchMouseEvent", {"type": "mouseReleased", "buttons": 0, **button}),
             ]
+        case "move", _:
+            return [send("Input.dispatchMouseEvent", {"type": "mouseMoved", "x": begun.x, "y": begun.y})]
         case "text", Type(text=text):
             return [send("Input.insertText", {"text": text if aim.secret is None else aim.secret})]
         case "delete", _:

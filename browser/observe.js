@@ -27,8 +27,28 @@ globalThis.lessor ??= (() => {
   const INPUT_ROLES = {
     button: "button", submit: "button", reset: "button", image: "button", checkbox: "checkbox", radio: "radio",
     range: "slider", number: "spinbutton", search: "searchbox", file: "file", color: "color", date: "date",
-    time: "time", month: "month", week: "week", "datetime-local": "datetime",
+    time: "time", month: "datetime", week: "datetime", "datetime-local": "datetime",
   };
+  const LOCAL_ROLES = {
+    a: "link", button: "button", summary: "button", textarea: "textbox", option: "option", h1: "heading", h2: "heading",
+    h3: "heading", h4: "heading", h5: "heading", h6: "heading", p: "paragraph", img: "image", li: "listitem",
+    nav: "navigation", article: "article", main: "main", aside: "complementary", figure: "figure", dialog: "dialog",
+    table: "table", tr: "row", td: "cell", th: "columnheader", ul: "list", ol: "list", fieldset: "group",
+    details: "group", progress: "progressbar", meter: "meter", output: "status", iframe: "iframe",
+  };
+  const NAMED_ONLY = { section: "region", form: "form" }; // landmarks when somebody named them
+  const ROLES = new Set(("alert alertdialog application article banner blockquote button caption cell checkbox code"
+    + " columnheader combobox complementary contentinfo definition deletion dialog directory document emphasis feed"
+    + " figure form generic grid gridcell group heading img image insertion link list listbox listitem log main marquee"
+    + " math menu menubar menuitem menuitemcheckbox menuitemradio meter navigation note option paragraph progressbar"
+    + " radio radiogroup region row rowgroup rowheader scrollbar search searchbox separator slider spinbutton status"
+    + " strong subscript superscript switch tab table tablist tabpanel term textbox time timer toolbar tooltip tree"
+    + " treegrid treeitem").split(" "));
+  const BY_CONTENT = new Set(("button cell checkbox columnheader gridcell heading link menuitem menuitemcheckbox"
+    + " menuitemradio option radio rowheader switch tab tooltip treeitem generic label").split(" "));
+  const BLOCK = /^(block|inline-block|inline-flex|flex|grid|list-item|table|table-row|table-cell|flow-root)$/;
+  const NAME_DEPTH_MAX = 32;
+  const NAME_CHARS_MAX = 8192;
   const SECRET_TOKENS = new Set(["current-password", "new-password", "one-time-code"]);
   const SECRET_NAMES = /passw|passcode|passwd|one.?time|(^|[^a-z])(otp|totp|mfa|pwd)([^a-z]|$)/i;
   const PRIVATE_TOKENS = /^cc-(number|csc|exp)/;
@@ -123,47 +143,93 @@ globalThis.lessor ??= (() => {
   }
 
   function roleOf(element) {
-    const given = (element.getAttribute("role") ?? "").trim().split(/\s+/)[0].toLowerCase();
-    if (/^[a-z-]{1,32}$/.test(given)) return given;
+    for (const given of (element.getAttribute("role") ?? "").toLowerCase().split(/\s+/).slice(0, 8))
+      if (ROLES.has(given)) return given === "img" ? "image" : given;
+    const isNamed = element.hasAttribute("aria-label") || element.hasAttribute("aria-labelledby");
     switch (element.localName) {
-      case "a": return "link";
-      case "button": case "summary": return "button";
       case "select": return element.multiple || element.size > 1 ? "listbox" : "combobox";
-      case "textarea": return "textbox";
       case "input": return INPUT_ROLES[element.type] ?? (element.list ? "combobox" : "textbox");
-      case "option": return "option";
-      default: return element.isContentEditable ? "textbox" : "generic";
+      case "section": case "form": return isNamed ? NAMED_ONLY[element.localName] : "generic";
+      default: return LOCAL_ROLES[element.localName] ?? (element.isContentEditable ? "textbox" : "generic");
     }
   }
 
-  const textOf = (element) => squeeze((element?.innerText ?? element?.textContent ?? "").slice(0, 8192));
-  /** A label's own words, without those of the controls in it. */
-  function labelText(label) {
-    const words = [];
-    const walker = document.createTreeWalker(label, NodeFilter.SHOW_TEXT, (node) =>
-      node.parentElement.closest("select,textarea,script,style") ? NodeFilter.FILTER_REJECT : NodeFilter.FILTER_ACCEPT);
-    for (let size = 0; size < 8192 && walker.nextNode(); size += words.at(-1).length)
-      words.push(walker.currentNode.data.slice(0, 8192));
-    return squeeze(words.join(" "));
+  const attribute = (element, name) => squeeze(element.getAttribute(name) ?? "");
+  const isButtonInput = (element) => element.localName === "input" && INPUT_ROLES[element.type] === "button";
+
+  function valueInName(element) {
+    if (element.localName === "select") return squeeze([...element.selectedOptions].map((one) => one.label).join(" "));
+    if (element.localName === "textarea") return squeeze(element.value);
+    return isSecret(element) || isChoice(element) ? "" : squeeze(element.value);
+  }
+
+  /** What an element's content says, as it is read out: text, pictures' names and labels, nothing that is hidden.
+   * `budget` bounds the whole walk; `from` is the field whose label is read and does not name itself. */
+  function contentOf(element, budget, from = null, depth = 0) {
+    let words = "";
+    for (const node of element.shadowRoot?.childNodes ?? element.childNodes) {
+      if (budget.chars <= 0 || depth > NAME_DEPTH_MAX) break;
+      if (node.nodeType === Node.TEXT_NODE) {
+        const data = node.data.slice(0, budget.chars);
+        budget.chars -= data.length;
+        words += data;
+      } else if (node.nodeType === Node.ELEMENT_NODE && node !== from) words += inName(node, budget, from, depth + 1);
+    }
+    return words;
+  }
+
+  function inName(element, budget, from, depth) {
+    if (/^(script|style|noscript|template)$/.test(element.localName)) return "";
+    if (element.localName === "br") return " ";
+    if (element.getAttribute("aria-hidden") === "true") return "";
+    budget.chars -= 1;
+    const style = getComputedStyle(element);
+    if (style.display === "none" || style.visibility !== "visible") return "";
+    const gap = BLOCK.test(style.display) ? " " : "";
+    const said = attribute(element, "aria-label");
+    if (said !== "") return `${gap}${said}${gap}`;
+    if (element.localName === "img" || isButtonInput(element))
+      return ` ${attribute(element, "alt") || attribute(element, "title") || (element.value ?? "")} `;
+    if (/^(input|textarea|select)$/.test(element.localName)) return ` ${valueInName(element)} `;
+    if (element.namespaceURI === "http://www.w3.org/2000/svg") {
+      const title = element.querySelector(":scope > title")?.textContent ?? "";
+      return ` ${title} `;
+    }
+    return `${gap}${contentOf(element, budget, from, depth)}${gap}`;
+  }
+
+  const textIn = (element, from = null) => squeeze(contentOf(element, { chars: NAME_CHARS_MAX }, from));
+
+  /** One of `aria-labelledby`: also what is hidden there names. */
+  function referred(element) {
+    const said = attribute(element, "aria-label");
+    if (said !== "") return said;
+    if (/^(input|textarea|select)$/.test(element.localName)) return valueInName(element);
+    if (element.localName === "img") return attribute(element, "alt");
+    return element.checkVisibility() ? textIn(element) : squeeze((element.textContent ?? "").slice(0, NAME_CHARS_MAX));
   }
 
   function nameOf(element) {
     const root = element.getRootNode();
     const by = (element.getAttribute("aria-labelledby") ?? "").trim().split(/\s+/).slice(0, 8)
-      .map((id) => id && root.querySelector?.(`#${CSS.escape(id)}`)).filter(Boolean).map(textOf).join(" ");
-    const isField = /^(input|select|textarea)$/.test(element.localName);
-    const isButton = element.localName === "input" && INPUT_ROLES[element.type] === "button";
-    const labels = isField && !isButton ? [...(element.labels ?? [])].slice(0, 4).map(labelText).join(" ") : "";
-    const own = isButton
-      ? element.value || element.alt || { submit: "Submit", reset: "Reset" }[element.type] || ""
-      : isField || element.isContentEditable ? "" : textOf(element);
-    const inner = () => own || isField ? "" :
-      squeeze(element.querySelector("[alt],[aria-label],svg title")?.getAttribute("alt") ??
-        element.querySelector("[aria-label]")?.getAttribute("aria-label") ??
-        element.querySelector("svg title")?.textContent ?? "");
-    const name = squeeze(by) || squeeze(element.getAttribute("aria-label") ?? "") || squeeze(labels) || squeeze(own)
-      || inner() || squeeze(element.getAttribute("title") ?? "") || squeeze(element.getAttribute("placeholder") ?? "");
-    return cut(name, NAME_BYTES_MAX);
+      .map((id) => id && root.querySelector?.(`#${CSS.escape(id)}`)).filter(Boolean).map(referred).join(" ");
+    return cut(squeeze(by) || attribute(element, "aria-label") || nativeName(element) || attribute(element, "title")
+      || attribute(element, "placeholder") || attribute(element, "aria-placeholder"), NAME_BYTES_MAX);
+  }
+
+  function nativeName(element) {
+    if (isButtonInput(element)) {
+      const usual = { submit: "Submit", reset: "Reset", image: "Submit" }[element.type] ?? "";
+      if (element.type === "image") return attribute(element, "alt") || attribute(element, "value") || (attribute(element, "title") ? "" : usual);
+      return squeeze(element.value) || (attribute(element, "title") && element.type === "button" ? "" : usual);
+    }
+    if (/^(input|select|textarea)$/.test(element.localName)) {
+      const labels = [...(element.labels ?? [])].slice(0, 4).filter((label) => label.checkVisibility());
+      return squeeze(labels.map((label) => attribute(label, "aria-label") || textIn(label, element)).join(" "));
+    }
+    if (element.localName === "img") return attribute(element, "alt");
+    const role = element.localName === "label" ? "label" : roleOf(element);
+    return BY_CONTENT.has(role) && !element.isContentEditable ? textIn(element) : "";
   }
 
   function stateOf(element) {

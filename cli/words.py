@@ -7,11 +7,24 @@ from typing import Final
 import msgspec
 
 from lessor.errors import Code, Problem, problem
-from lessor.messages.action import Action, AnyAction, Check, Click, Commit, Match, Press, Scroll, Select, Type, Upload
+from lessor.messages.action import (
+    Action,
+    AnyAction,
+    Check,
+    Click,
+    Commit,
+    Hover,
+    Match,
+    Press,
+    Scroll,
+    Select,
+    Type,
+    Upload,
+)
 from lessor.messages.ids import request_key
 
 HELP: Final = (
-    "click REF | type REF TEXT (or --secret NAME) | select REF OPTION... | check REF [--off]"
+    "click REF | hover REF | type REF TEXT (or --secret NAME) | select REF OPTION... | check REF [--off]"
     " | press KEY [--ref] | scroll [REF] | upload REF ARTIFACT..."
 )
 
@@ -30,6 +43,7 @@ Make = Callable[[Sequence[str], How], Action]
 
 _TABLE: Final[dict[str, tuple[int, int, Make]]] = {
     "click": (1, 1, lambda said, _: Click(ref=said[0])),
+    "hover": (1, 1, lambda said, _: Hover(ref=said[0])),
     "type": (1, 2, lambda said, how: Type(ref=said[0], text=said[1] if said[1:] else "", secret=how.secret)),
     "select": (2, 65, lambda said, _: Select(ref=said[0], options=tuple(said[1:]))),
     "check": (1, 1, lambda said, how: Check(ref=said[0], on=not how.off)),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lessor.errors import Code, Effect, LeaseInvalid, LessorError, OutcomeUnknown, Problem, Unavailable
 from lessor.limits import Limits
-from lessor.messages.action import Check, Click, Press, Scroll, Select, Type
+from lessor.messages.action import Check, Click, Hover, Press, Scroll, Select, Type
 from lessor.messages.health import HealthCheck
 from lessor.messages.step import Expectation
 
@@ -30,6 +30,7 @@ __all__ = [
     "Expectation",
     "Found",
     "HealthCheck",
+    "Hover",
     "HttpLookup",
     "Lease",
     "LeaseInvalid",

@@ -72,7 +72,13 @@ class Upload(Action, frozen=True, kw_only=True, tag="upload"):
     artifacts: Annotated[tuple[Id, ...], msgspec.Meta(min_length=1, max_length=16)]
 
 
-AnyAction = Click | Type | Select | Check | Press | Scroll | Upload
+class Hover(Action, frozen=True, kw_only=True, tag="hover"):
+    """Move the pointer to the middle of the element, and leave it there."""
+
+    ref: Reference
+
+
+AnyAction = Click | Hover | Type | Select | Check | Press | Scroll | Upload
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -7,14 +7,15 @@ import pytest_asyncio
 
 from lessor.browser.session import LiveSession
 from lessor.errors import Code
-from lessor.messages.action import Check, Click, Press, Select, Type
+from lessor.messages.action import Check, Click, Hover, Press, Select, Type
 from tests.support.engines import Rig, do, go, look, named, refused, script
 from tests.support.web import Web
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 INNER = """<p>inside {0}</p><label>Name {0} <input name=n></label>
-    <button onclick="fetch('/pressed-{0}')">Go {0}</button>
+    <p id=tip></p>
+    <button onclick="fetch('/pressed-{0}')" onmouseover="tip.textContent = 'under the pointer {0}'">Go {0}</button>
     <label><input type=checkbox> Keep {0}</label><select aria-label="How {0}"><option>a<option>b</select>"""
 
 
@@ -37,6 +38,8 @@ async def _everything(session: LiveSession, web: Web, name: str) -> None:
     page = await do(session, Select(ref=named(page, f"How {name}").ref, options=("b",)), page)
     assert named(page, f"How {name}").value == "b"
     page = await do(session, Press(ref=named(page, f"Name {name}").ref, key="End"), page)
+    page = await do(session, Hover(ref=named(page, f"Go {name}").ref), page)
+    assert f"under the pointer {name}" in page.text
     await do(session, Click(ref=named(page, f"Go {name}").ref), page)
     assert web.paths().count(f"/pressed-{name}") == 1
 
