@@ -221,10 +221,6 @@ async def dispatch(tab: Tab, action: AnyAction, target: Target, deadline_ms: int
     return Sent(sent_ms, page)
 
 
-def _away_now(tab: Tab) -> Away:
-    return tab.door.away or Away.SILENT
-
-
 async def _begin(tab: Tab, action: AnyAction, aim: Aim, deadline_ms: int) -> _Begun | NotSent | Away:
     if isinstance(aim.place, World):
         handle: dict[str, object] = {"value": None}

@@ -272,6 +272,7 @@ class Browser(Protocol):
 
     async def open_file(self, spec: FileSpec, sealed: bytes) -> bytes | Problem:
         """Decrypt a file that a session gave."""
+        ...
 
     async def reseal(self, sealed: bytes, was: Binding, becomes: Binding) -> SealedState | Problem:
         """Open what was sealed as `was` and encrypt it as `becomes`, with the current key. No browser is needed."""
