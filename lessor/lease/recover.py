@@ -46,9 +46,7 @@ def recover(ledger: Ledger, desk: Desk, incarnation: str, found: Found, now: Now
     return replace(after, records=(*records, *after.records))
 
 
-def _still_there(
-    held: LeaseState, desk: Desk, records: tuple[AnyRecord, ...], until_ms: int, now: Now
-) -> Verdict:
+def _still_there(held: LeaseState, desk: Desk, records: tuple[AnyRecord, ...], until_ms: int, now: Now) -> Verdict:
     """A browser that can be neither taken over nor confirmed gone keeps the profile until it is, or its keeper's
     deadline is over (contract 13)."""
     if held.phase == "live":
