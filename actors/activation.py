@@ -176,5 +176,6 @@ class Activation:
             sealed=None,
             generation=held.base,
             target=held.target,
+            policy=profile.policy,
         )
         return await self._ports.browser.find(spec, lambda: self._on_gone(held.instance))

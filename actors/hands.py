@@ -6,7 +6,9 @@ from typing import Protocol, TypeVar
 
 from lessor import points
 from lessor.actors.runs import write_run
+from lessor.actors.shelf import Shelf
 from lessor.actors.stored import Stored, check_by_ms
+from lessor.actors.tend import tend
 from lessor.actors.words import Ports
 from lessor.errors import Code, Problem, problem
 from lessor.findings import Away
@@ -19,21 +21,26 @@ from lessor.lease.verdict import (
     BrowserGone,
     CancelRead,
     Desk,
+    DialogClosed,
     Dispatch,
     DispatchDone,
+    DropFiles,
     Effect,
     Event,
     Extended,
+    FileStored,
     GrantRead,
     KillBrowser,
     Killed,
     Look,
     Looked,
     ReadDone,
+    ReadFile,
     ReadGrant,
     ReadRuns,
     RemoveObjects,
     Reseal,
+    Resume,
     RunSeen,
     RunsRead,
     Sealed,
@@ -43,14 +50,17 @@ from lessor.lease.verdict import (
     Started,
     StartFailed,
     SweepObjects,
+    TellDialog,
+    Tend,
+    Tended,
     TryState,
     Visit,
 )
 from lessor.messages.action import Observation
 from lessor.messages.ids import ProfileKey, RunKey
-from lessor.messages.request import Navigate
+from lessor.messages.request import AnswerDialog, Navigate
 from lessor.messages.run import RunReading
-from lessor.ports import BrokerAway, BrowserSpec, Session
+from lessor.ports import BrokerAway, BrowserSpec, FileFound, Session
 from lessor.runs import ask_approval, pending
 
 T = TypeVar("T")
@@ -73,6 +83,7 @@ class Hands:
     def __init__(self, actor: Owner, ports: Ports, key: ProfileKey) -> None:
         self._actor, self._ports, self._key = actor, ports, key
         self.session: Session | None = None
+        self._shelf = Shelf(ports, key)
         self._starts: dict[str, Callable[[], None]] = {}
         """Starts that wait for the host's word, by instance."""
         self._over = False
@@ -92,8 +103,12 @@ class Hands:
                 self._actor.perform(lambda: self._read_grant(slot, run), self._actor.take)
             case AskApproval():
                 self._actor.perform(lambda: self._ask_approval(effect), self._actor.take)
-            case Aim() | Dispatch() | Visit():
+            case Aim() | Dispatch() | Resume() | TellDialog() | Tend() | Visit():
                 self._page(effect)
+            case ReadFile():
+                self._actor.perform(lambda: self._shelf.read(effect), self._actor.take)
+            case DropFiles(objects=objects):
+                self._actor.perform(lambda: self._shelf.drop(objects), _nothing)
             case CancelRead():
                 if self.session is not None:
                     self._actor.perform(self.session.cancel, _nothing)
@@ -149,7 +164,7 @@ class Hands:
         profile = ledger.profile
         assert profile is not None
         current = ledger.current
-        origins, strict, epoch = profile.origins, profile.strict, desk.epoch
+        origins, strict, policy, epoch = profile.origins, profile.strict, profile.policy, desk.epoch
 
         async def start() -> Session | Problem:
             sealed: bytes | None = None
@@ -174,6 +189,7 @@ class Hands:
                 strict=strict,
                 sealed=sealed,
                 generation=current.number if current is not None else 0,
+                policy=policy,
                 sealed_origins=current.origins if current is not None else None,
             )
             session = await self._ports.browser.start(spec, lambda: self.gone(order.instance))
@@ -185,7 +201,7 @@ class Hands:
             if isinstance(result, Problem):
                 self._actor.start_failed(StartFailed(order.instance, result))
                 return
-            self.session = result
+            self.adopt(result)
             generation = current.number if current is not None else 0
             self._actor.take(Started(order.instance, result.target, generation, until_ms))
 
@@ -202,10 +218,10 @@ class Hands:
         else:
             start()
 
-    def _page(self, effect: Aim | Dispatch | Visit) -> None:
+    def _page(self, effect: Aim | Dispatch | Resume | TellDialog | Tend | Visit) -> None:
         self._actor.perform(lambda: self._touch(effect), self._actor.take)
 
-    async def _touch(self, effect: Aim | Dispatch | Visit) -> Event:
+    async def _touch(self, effect: Aim | Dispatch | Resume | TellDialog | Tend | Visit) -> Event:
         session = self.session
         match effect:
             case Aim(slot=slot, act=act, until_ms=until_ms):
@@ -224,6 +240,17 @@ class Hands:
                 sent = await session.dispatch(act.tab, act.action, target, until_ms)
                 points.reach("dispatch.after")
                 return DispatchDone(slot, sent)
+            case Resume(slot=slot, dialog=dialog):
+                return DispatchDone(slot, Away.GONE if session is None else await session.resume(dialog))
+            case TellDialog(asked=asked, until_ms=until_ms):
+                request = asked.request
+                assert isinstance(request, AnswerDialog)
+                if session is None:
+                    return DialogClosed(asked, Away.GONE)
+                given = await session.answer_dialog(request.dialog, request.accept, request.text, until_ms)
+                return DialogClosed(asked, given)
+            case Tend(asked=asked, until_ms=until_ms):
+                return Tended(asked, Away.GONE if session is None else await tend(session, asked.request, until_ms))
             case Visit(slot=slot, op=op, until_ms=until_ms):
                 if session is None:
                     return ReadDone(slot, Away.GONE)
@@ -270,6 +297,7 @@ class Hands:
                 return SealFailed(problem(Code.BROWSER_GONE, f"the browser did not answer ({away.value})."))
             case _:
                 pass
+        await self._shelf.settled()
         sealed = await stored.put(order.generation, state)
         return SealFailed(sealed) if isinstance(sealed, Problem) else replace(sealed, unhealthy=unhealthy)
 
@@ -292,6 +320,21 @@ class Hands:
         """Superseded: whatever is left of the page under our epoch must go. A newer epoch refuses this."""
         if self.session is not None:
             self._actor.perform(self.session.kill, _nothing)
+
+    # -- files
+
+    def adopt(self, session: Session | None) -> None:
+        """The one live browser, and what it finds from now on."""
+        self.session = session
+        if session is not None:
+            session.hear_files(lambda found: self._keep(session.instance, found))
+
+    def _keep(self, instance: str, found: FileFound) -> None:
+        def kept(event: FileStored | None) -> None:
+            if event is not None:
+                self._actor.take(event)
+
+        self._actor.perform(lambda: self._shelf.keep(instance, found), kept)
 
     # -- beats
 

@@ -126,7 +126,7 @@ class ProfileActor(Process):
             self._not_mine(result)
             return
         self._ledger, self._principal = result.ledger, result.principal
-        self._hands.session = result.session
+        self._hands.adopt(result.session)
         self._desk = replace(self._desk, epoch=result.epoch)
         self._open_door()
         self._carry_out(

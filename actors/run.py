@@ -15,8 +15,8 @@ from lessor.actors.process import ChildFailed, Process
 from lessor.actors.talk import Hold, Result, Talk, as_problem
 from lessor.errors import Code, Problem, problem
 from lessor.messages.action import AnyAction, Commit, Match
-from lessor.messages.reply import AnyReply, RunTold
-from lessor.messages.request import Acquire, Act, Navigate, Observe, ReportRun, TakeRun
+from lessor.messages.reply import AnyReply, ArtifactTold, DialogAnswered, RunTold, TabsTold
+from lessor.messages.request import Acquire, Act, AnswerDialog, Navigate, Observe, ReportRun, TakeRun, TendRequest
 from lessor.messages.run import Constraint, RunStatus
 from lessor.trust import Heard
 
@@ -75,6 +75,29 @@ class Do:
 
 
 @dataclass(frozen=True, slots=True)
+class Decide:
+    """Answer a dialog: never behind the act that it holds."""
+
+    profile: str
+    dialog: str
+    accept: bool
+    text: str
+    timeout_s: float
+    answer: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """Something beside the page operations: never behind one."""
+
+    profile: str
+    kind: type[TendRequest]
+    fields: dict[str, object]
+    timeout_s: float
+    answer: Reply
+
+
+@dataclass(frozen=True, slots=True)
 class End:
     """Close the profile's lease; seals unless `discard`."""
 
@@ -109,7 +132,7 @@ class LeaseGone:
 
 
 PageCall = Go | See | Do
-Asking = Take | Want | End | Report | PageCall
+Asking = Take | Want | End | Report | Decide | Aside | PageCall
 
 
 class Held(Protocol):
@@ -174,6 +197,10 @@ class RunActor(Process):
                 desk = self._desk(message.profile)
                 desk.lane.append(message)
                 self._next(desk)
+            case Decide():
+                self._decide(message)
+            case Aside():
+                self._aside(message)
             case End():
                 self._end(message)
             case Report():
@@ -336,6 +363,38 @@ class RunActor(Process):
         self.perform(lambda: self._talk.close(hold, end.discard, end.timeout_s), ended)
 
     # -- the page
+
+    def _aside(self, call: Aside) -> None:
+        hold = self._desk(call.profile).hold
+        if hold is None:
+            self._answer(call, _no_lease(call.profile))
+            return
+
+        def told(heard: Heard) -> None:
+            self._answer(call, heard if isinstance(heard, TabsTold | ArtifactTold) else as_problem(heard))
+
+        self.perform(lambda: self._talk.aside(hold, call.kind, call.fields, call.timeout_s), told)
+
+    def _decide(self, call: Decide) -> None:
+        desk = self._desk(call.profile)
+        hold = desk.hold
+        if hold is None:
+            self._answer(call, _no_lease(call.profile))
+            return
+        request = AnswerDialog(
+            id=self._talk.fresh(),
+            lease=hold.view.lease,
+            claim=hold.view.claim,
+            deadline_ms=hold.deadline_ms(self._talk.clock.now_ms(), call.timeout_s),
+            dialog=call.dialog,
+            accept=call.accept,
+            text=call.text,
+        )
+
+        def told(heard: Heard) -> None:
+            self._answer(call, heard if isinstance(heard, DialogAnswered) else as_problem(heard))
+
+        self.perform(lambda: self._talk.decide(hold, request, call.timeout_s), told)
 
     def _next(self, desk: Desk) -> None:
         while desk.lane and not desk.busy:

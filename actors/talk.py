@@ -20,7 +20,18 @@ from lessor.messages.reply import (
     Reply,
     RunTold,
 )
-from lessor.messages.request import Acquire, Act, AskOutcome, Close, Navigate, Observe, Request
+from lessor.messages.request import (
+    VERBS,
+    Acquire,
+    Act,
+    AnswerDialog,
+    AskOutcome,
+    Close,
+    Navigate,
+    Observe,
+    Request,
+    TendRequest,
+)
 from lessor.ports import Addresses, Line, Pacer, Silence
 from lessor.trust import Conclusion, Heard, after_act, after_read, drops_lease
 
@@ -218,6 +229,25 @@ class Talk:
             " or ask a person before anyone repeats it.",
         )
         return Result(unknown, None, close=hold)
+
+    async def decide(self, hold: Hold, request: AnswerDialog, timeout_s: float) -> Heard:
+        """Sent once. Without an answer look again: the same dialog is there, or it was answered."""
+        return await self.line.ask(f"{hold.view.route}.dialog", request, timeout_s + 0.5)
+
+    async def aside(self, hold: Hold, kind: type[TendRequest], fields: dict[str, object], timeout_s: float) -> Heard:
+        """Sent once, to the owner."""
+        common = {
+            "id": self.fresh(),
+            "lease": hold.view.lease,
+            "claim": hold.view.claim,
+            "deadline_ms": hold.deadline_ms(self.clock.now_ms(), timeout_s),
+        }
+        try:
+            request = msgspec.convert(common | fields, kind)
+        except msgspec.ValidationError as error:
+            return problem(Code.INVALID_REQUEST, f"Mend the call: {error}.")
+        verb = next(verb for verb, known in VERBS.items() if known is kind)
+        return await self.line.ask(f"{hold.view.route}.{verb}", request, timeout_s + 0.5)
 
     async def _ask(self, hold: Hold, request: Navigate | Observe | Act, timeout_s: float) -> Heard:
         verb = type(request).__name__.lower()

@@ -85,6 +85,10 @@ globalThis.lessor.act ??= (() => {
         if (!/^(checkbox|radio)$/.test(control.type) && control.ariaChecked === null) return "not_checkable";
         if (!action.on && control.type === "radio") return "radio_stays_on";
         break;
+      case "upload":
+        if (control.localName !== "input" || control.type !== "file") return "not_a_file_field";
+        if (action.artifacts.length > 1 && !control.multiple) return "one_file_only";
+        break;
       case "press":
         if (action.typed && isSecret(control)) return "secret";
         break;
@@ -178,6 +182,8 @@ globalThis.lessor.act ??= (() => {
         report(control);
         return { next: "none" };
       }
+      case "upload":
+        return { next: "files" };
       case "press":
         if (element !== null && focused() !== control) control.focus();
         return { next: "keys" };

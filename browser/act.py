@@ -39,6 +39,8 @@ OBSTACLES = {
     ),
     "not_secret": (Code.ACTION_NOT_ALLOWED, "A secret goes into password and one-time-code fields only."),
     "not_editable": (Code.ACTION_NOT_ALLOWED, "The element takes no text: choose a text field."),
+    "not_a_file_field": (Code.ACTION_NOT_ALLOWED, "The element takes no file: choose a file field."),
+    "one_file_only": (Code.ACTION_NOT_ALLOWED, "The field takes one file: name one."),
     "not_a_list": (Code.ACTION_NOT_ALLOWED, "The element has no options: choose a list, or click."),
     "one_option_only": (Code.ACTION_NOT_ALLOWED, "The list takes one option: name one."),
     "not_checkable": (Code.ACTION_NOT_ALLOWED, "The element cannot be checked: choose a check box or a radio button."),
@@ -78,6 +80,8 @@ class Aim:
     """The frame's document, for an element in one."""
     secret: str | None = field(default=None, repr=False)
     """The value behind a secret reference: it goes from the host's store into the field, and nowhere else."""
+    files: tuple[str, ...] = ()
+    """What an upload gives, as this host has it."""
 
 
 async def aim(tab: Tab, revision: str, action: AnyAction, match: Match, deadline_ms: int) -> Target | Problem | Away:
@@ -202,7 +206,7 @@ async def dispatch(tab: Tab, action: AnyAction, target: Target, deadline_ms: int
     begun = await _begin(tab, action, given, deadline_ms)
     if isinstance(begun, (NotSent, Away)):
         return begun
-    inputs = _inputs(tab, action, begun, given.secret)
+    inputs = _inputs(tab, action, begun, given)
     if inputs:
         answers = await asyncio.gather(*(tab.through(each, deadline_ms) for each in inputs))
         for answer in answers:
@@ -215,10 +219,6 @@ async def dispatch(tab: Tab, action: AnyAction, target: Target, deadline_ms: int
     if page is None and (tab.is_crashed or tab.door.away is not None):
         return tab.door.silence()
     return Sent(sent_ms, page)
-
-
-def _away_now(tab: Tab) -> Away:
-    return tab.door.away or Away.SILENT
 
 
 async def _begin(tab: Tab, action: AnyAction, aim: Aim, deadline_ms: int) -> _Begun | NotSent | Away:
@@ -256,7 +256,7 @@ async def _begin(tab: Tab, action: AnyAction, aim: Aim, deadline_ms: int) -> _Be
     return NotSent(_why_not(point) if isinstance(point, str) else "The frame could not be reached from its page.")
 
 
-def _inputs(tab: Tab, action: AnyAction, begun: _Begun, secret: str | None) -> list[Coroutine[Any, Any, Any]]:
+def _inputs(tab: Tab, action: AnyAction, begun: _Begun, aim: Aim) -> list[Coroutine[Any, Any, Any]]:
     """The events that follow, written one behind the other without waiting in between."""
     send = tab.cdp.send
     match begun.next, action:
@@ -271,13 +271,30 @@ def _inputs(tab: Tab, action: AnyAction, begun: _Begun, secret: str | None) -> l
         case "move", _:
             return [send("Input.dispatchMouseEvent", {"type": "mouseMoved", "x": begun.x, "y": begun.y})]
         case "text", Type(text=text):
-            return [send("Input.insertText", {"text": text if secret is None else secret})]
+            return [send("Input.insertText", {"text": text if aim.secret is None else aim.secret})]
         case "delete", _:
             return [tab.page.keyboard.press("Delete")]
+        case "files", _:
+            return [_give_files(tab, aim)]
         case "keys", Press(key=key):
             return [tab.page.keyboard.press(key)]
         case _:
             return []
+
+
+async def _give_files(tab: Tab, aim: Aim) -> None:
+    """To the file field itself, also where a label stands for it."""
+    field = await tab.cdp.send(
+        "Runtime.callFunctionOn",
+        {
+            "functionDeclaration": "(element) => lessor.standsFor(element) ?? element",
+            "objectId": aim.place,
+            "objectGroup": AIM,
+            "arguments": [{"objectId": aim.place}],
+        },
+    )
+    given = {"files": list(aim.files), "objectId": field["result"]["objectId"]}
+    await tab.cdp.send("DOM.setFileInputFiles", given)
 
 
 async def _finish(tab: Tab, action: AnyAction, aim: Aim, deadline_ms: int) -> Observation | NotSent | None:

@@ -56,7 +56,7 @@ class Door:
             return self.silence()
         task = self.start(work)
         timeout_s = max(0.0, (deadline_ms - boot_ms()) / 1000)
-        await _first(task, self._shut, *(() if unless is None else (unless,)), timeout_s=timeout_s)
+        await first(task, self._shut, *(() if unless is None else (unless,)), timeout_s=timeout_s)
         if not task.done():
             is_off = unless is not None and unless.done()
             return Failed("crashed") if is_off and self.away is None else self.silence()
@@ -67,7 +67,7 @@ class Door:
         if not isinstance(error, Error) and "Connection closed" not in text:
             raise error
         if any(words in text for words in ENDING):
-            await _first(self._shut, timeout_s=CLOSING_S_MAX)
+            await first(self._shut, timeout_s=CLOSING_S_MAX)
         return self.away or Failed(text)
 
     def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
@@ -82,7 +82,7 @@ class Door:
         waiting = asyncio.ensure_future(event.wait())
         timeout_s = max(0.0, (deadline_ms - boot_ms()) / 1000)
         try:
-            await _first(waiting, self._shut, timeout_s=timeout_s)
+            await first(waiting, self._shut, timeout_s=timeout_s)
         finally:
             waiting.cancel()
         return event.is_set()
@@ -93,5 +93,6 @@ class Door:
             task.exception()
 
 
-async def _first(*futures: asyncio.Future[Any], timeout_s: float) -> None:
+async def first(*futures: asyncio.Future[Any], timeout_s: float | None = None) -> None:
+    """Wait until one of them is done."""
     await asyncio.wait(futures, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)

@@ -15,7 +15,7 @@ from lessor.browser.cdp import Cdp, target_of
 from lessor.browser.connection import Connection, connect
 from lessor.browser.door import Failed
 from lessor.browser.driver import Driver
-from lessor.browser.envelope import Whose
+from lessor.browser.envelope import FileOf, Whose
 from lessor.browser.find import find_chromium
 from lessor.browser.keeper import client
 from lessor.browser.keeper.client import Admitted, Gone, Keeper, KeeperFailed, KeeperSpec
@@ -27,7 +27,7 @@ from lessor.browser.pool import WARM_EPOCH, Pool, Warm
 from lessor.browser.secretstore import Secrets
 from lessor.browser.session import LiveSession, whose
 from lessor.errors import Code, Problem, problem
-from lessor.ports import Away, Binding, BrowserSpec, SealedState
+from lessor.ports import Away, Binding, BrowserSpec, FileSpec, SealedState
 
 START_MS_MAX = 10_000
 WARM_MARGIN_S = 15.0
@@ -116,6 +116,17 @@ class Engine:
             await session.leave()
         await self._drop(keeper, spec.epoch)
         return None
+
+    async def open_file(self, spec: FileSpec, sealed: bytes) -> bytes | Problem:
+        """Decrypt a file that a session gave; away from the loop."""
+        whose = FileOf(
+            tenant=spec.key.tenant,
+            profile=spec.key.profile,
+            principal=spec.principal,
+            instance=spec.instance,
+            artifact=spec.artifact,
+        )
+        return await asyncio.to_thread(envelope.open_, sealed, whose, self._keyring)
 
     async def reseal(self, sealed: bytes, was: Binding, becomes: Binding) -> SealedState | Problem:
         """Open and encrypt anew, away from the event loop."""

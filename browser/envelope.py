@@ -30,13 +30,23 @@ class Whose(msgspec.Struct, frozen=True, kw_only=True):
     generation: int
 
 
+class FileOf(msgspec.Struct, frozen=True, kw_only=True):
+    """What a sealed file is bound to."""
+
+    tenant: str
+    profile: str
+    principal: str
+    instance: str
+    artifact: str
+
+
 class _Bound(msgspec.Struct, frozen=True):
     format: int
     key: str
-    whose: Whose
+    whose: Whose | FileOf
 
 
-def close(state: bytes, whose: Whose, keyring: Keyring) -> tuple[bytes, str] | Problem:
+def close(state: bytes, whose: Whose | FileOf, keyring: Keyring) -> tuple[bytes, str] | Problem:
     """Encrypt with the current key and a fresh nonce; answers the envelope and the key version."""
     if len(state) > STATE_BYTES_MAX:
         return problem(Code.SEAL_FAILED, f"The state has {len(state)} bytes, {STATE_BYTES_MAX} at most can be sealed.")
@@ -50,7 +60,7 @@ def close(state: bytes, whose: Whose, keyring: Keyring) -> tuple[bytes, str] | P
     return MAGIC + bytes([len(name)]) + name + nonce + sealed, version
 
 
-def open_(envelope: bytes, whose: Whose, keyring: Keyring) -> bytes | Problem:
+def open_(envelope: bytes, whose: Whose | FileOf, keyring: Keyring) -> bytes | Problem:
     """Decrypt; anything that does not fit is a Problem, never a partial state."""
     if len(envelope) > STATE_BYTES_MAX + OVERHEAD_BYTES_MAX:
         return _damaged()
@@ -72,7 +82,7 @@ def open_(envelope: bytes, whose: Whose, keyring: Keyring) -> bytes | Problem:
         return _damaged()
 
 
-def _bound(version: str, whose: Whose) -> bytes:
+def _bound(version: str, whose: Whose | FileOf) -> bytes:
     return msgspec.json.encode(_Bound(FORMAT, version, whose))
 
 

@@ -15,6 +15,7 @@ from lessor.browser.origins import Origins
 from lessor.ports import Away
 
 REFUSALS_MAX = 64
+GOT_MAX = 1024
 VERDICT_MS_MAX = 5000
 EMPTY_PAGE = {
     "responseCode": 200,
@@ -30,24 +31,25 @@ class Guard:
 
     def __init__(self, cdp: Cdp, origins: Origins, door: Door, *, strict: bool) -> None:
         self.origins = origins
-        self._cdp = cdp
+        self.cdp = cdp
         self._door = door
         self._strict = strict
         self._refused: OrderedDict[str, str] = OrderedDict()
+        self._got: OrderedDict[str, str] = OrderedDict()
         self.blank: frozenset[str] = frozenset()
         """Addresses that are answered with an empty page from here: nothing of them leaves."""
         self._sheltered: set[str] = set()
 
     async def stand(self, deadline_ms: int) -> Failed | Away | None:
         """Take up position; None when the guard stands. No request may leave before."""
-        self._cdp.on("Fetch.requestPaused", self._on_paused)
+        self.cdp.on("Fetch.requestPaused", self._on_paused)
         return await self._intercept(deadline_ms)
 
     async def _intercept(self, deadline_ms: int) -> Failed | Away | None:
         pattern: dict[str, str] = {"requestStage": "Request"}
         if not self._strict:
             pattern["resourceType"] = "Document"
-        enabled = await self._door.through(self._cdp.send("Fetch.enable", {"patterns": [pattern]}), deadline_ms)
+        enabled = await self._door.through(self.cdp.send("Fetch.enable", {"patterns": [pattern]}), deadline_ms)
         return enabled if isinstance(enabled, (Failed, Away)) else None
 
     async def govern(self, origins: Origins, deadline_ms: int, *, strict: bool) -> Failed | Away | None:
@@ -62,6 +64,14 @@ class Guard:
         """The address last refused in that frame, told once."""
         return self._refused.pop(frame, None)
 
+    def is_clear(self, frame: str) -> bool:
+        """Nothing was refused in that frame that nobody was told of."""
+        return frame not in self._refused
+
+    def last_get(self, frame: str) -> str | None:
+        """Where the frame's document was last fetched from by GET: safe to fetch again."""
+        return self._got.get(frame)
+
     def shelter(self, frame: str) -> None:
         """Answer that frame's next document at `SHELTER` with an empty one: nothing leaves, and the frame gets another
         process."""
@@ -70,17 +80,22 @@ class Guard:
     def _on_paused(self, event: dict[str, Any]) -> None:
         request, url = event["requestId"], event["request"]["url"]
         if url in self.blank and event["resourceType"] == "Document":
-            verdict = self._cdp.send("Fetch.fulfillRequest", {"requestId": request, **EMPTY_PAGE})
+            verdict = self.cdp.send("Fetch.fulfillRequest", {"requestId": request, **EMPTY_PAGE})
         elif url == SHELTER and event["frameId"] in self._sheltered:
             self._sheltered.discard(event["frameId"])
-            verdict = self._cdp.send("Fetch.fulfillRequest", {"requestId": request, "responseCode": 200})
+            verdict = self.cdp.send("Fetch.fulfillRequest", {"requestId": request, "responseCode": 200})
         elif self.origins.allow(url):
-            verdict = self._cdp.send("Fetch.continueRequest", {"requestId": request})
+            if event["resourceType"] == "Document" and event["request"]["method"] == "GET":
+                self._got[event["frameId"]] = url
+                self._got.move_to_end(event["frameId"])
+                while len(self._got) > GOT_MAX:
+                    self._got.popitem(last=False)
+            verdict = self.cdp.send("Fetch.continueRequest", {"requestId": request})
         else:
             if event["resourceType"] == "Document":
                 self._refused[event["frameId"]] = url
                 while len(self._refused) > REFUSALS_MAX:
                     self._refused.popitem(last=False)
             # Aborted, the tab keeps the document it has.
-            verdict = self._cdp.send("Fetch.failRequest", {"requestId": request, "errorReason": "Aborted"})
+            verdict = self.cdp.send("Fetch.failRequest", {"requestId": request, "errorReason": "Aborted"})
         self._door.start(self._door.through(verdict, boot_ms() + VERDICT_MS_MAX))

@@ -14,6 +14,8 @@ class Notices:
 
     def add(self, text: str) -> None:
         text = text.encode("utf-8", "replace").decode()
+        if self._waiting and self._waiting[-1] == text:
+            return  # a storm of one kind must not push everything else out
         self._waiting.append(text if len(text) <= NOTICE_CHARS_MAX else text[: NOTICE_CHARS_MAX - 1] + "…")
 
     def take(self) -> tuple[str, ...]:

@@ -5,12 +5,14 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from playwright.async_api import Page
+from playwright.async_api import Dialog, Page
 
 from lessor.browser import act, health, state
+from lessor.browser.asks import LEAVING, Held
 from lessor.browser.connection import Connection
-from lessor.browser.door import Failed
-from lessor.browser.envelope import Whose
+from lessor.browser.door import Failed, first
+from lessor.browser.envelope import FileOf, Whose
+from lessor.browser.files import Files
 from lessor.browser.keeper.client import Gone, Keeper
 from lessor.browser.keeper.linux import boot_ms
 from lessor.browser.keeper.state import read as read_record
@@ -21,18 +23,18 @@ from lessor.browser.navigate import navigate
 from lessor.browser.observe import observe
 from lessor.browser.recovery import Recovery
 from lessor.browser.secretstore import Secrets
-from lessor.browser.tab import Tab, attach
-from lessor.errors import Code, Problem, problem
-from lessor.messages.action import AnyAction, Match, Observation, PageView, Type
+from lessor.browser.tab import Tab, attach, hear
+from lessor.browser.tabs import CLOSE_TAB_MS_MAX, MAIN, Tabs, recorded
+from lessor.errors import Code, OpenDialog, Problem, dialog_open, problem
+from lessor.messages.action import AnyAction, Artifact, Match, Observation, PageView, TabView, Type, Upload
 from lessor.messages.health import HealthCheck
-from lessor.ports import Away, BrowserSpec, NotSent, SealedState, Sent, Target
+from lessor.ports import Away, BrowserSpec, FileFound, NotSent, Paused, SealedState, Sent, Target
 
 T = TypeVar("T")
-MAIN = "main"
-TABS_MAX = 50
 PROBE_MS_MAX = 500
-CLOSE_TAB_MS_MAX = 1000
-ATTACH_MS_MAX = 5000
+LEAVE_MS_MAX = 2000
+NO_FILES = problem(Code.ENDPOINT_UNREACHABLE, "The browser does not say where files go: acquire again.")
+NO_DIALOG = problem(Code.ACTION_NOT_ALLOWED, "That dialog is not open any more: observe.")
 RESTART_MS_MAX = 10_000
 
 
@@ -57,12 +59,11 @@ class LiveSession:
         self._on_gone = on_gone
         self._on_killed = on_killed
         self._relaunch = relaunch
-        self._tabs: dict[str, Tab] = {}
-        self._popups = 0
-        self._is_shelving = False  # pages that open now are ours, for reading and writing storage
+        self._on_file: Callable[[FileFound], None] = lambda _: None
         self._is_ending = False
         self._reading: asyncio.Task[Any] | None = None
         self._killing: asyncio.Task[int | None] | None = None
+        self._dispatching: tuple[Tab, asyncio.Task[Sent | NotSent | Away]] | None = None
         self._restarting: asyncio.Task[bool] | None = None
         self.is_adopted = False
         self._ladder = Ladder(lambda: self._connection.guard, self._reopen, self._restart)
@@ -79,7 +80,7 @@ class LiveSession:
 
     @property
     def main(self) -> Tab:
-        return self._tabs[MAIN]
+        return self._tabs.by_name[MAIN]
 
     @property
     def instance(self) -> str:
@@ -88,48 +89,77 @@ class LiveSession:
     def _hold(self, keeper: Keeper, connection: Connection) -> None:
         self._keeper = keeper
         self._connection = connection
+        self._tabs = Tabs(connection, self._spec.policy, keeper.directory)
+        told = self._tabs.notice
+        self._files = Files(connection.guard.cdp, connection.door, self._spec.policy, keeper.directory, told)
+        self._files.whose, self._files.keyring = self._file_of, self._keyring
+        self._files.on_file = self._found
         keeper.gone.add_done_callback(lambda _: self._ended(connection, Away.GONE))
         connection.browser.on("disconnected", lambda _: self._cut(connection))
 
     async def open(self, page: Page, deadline_ms: int) -> Problem | Away | None:
-        """Take `page` as the main tab, and its other pages as popups of the lease; None when that worked."""
-        self._connection.context.on("page", self._on_page)
-        tab = await attach(self._connection.context, page, self._connection.door, deadline_ms)
-        if isinstance(tab, Away):
-            return tab
-        if isinstance(tab, Failed):
-            return problem(Code.ENDPOINT_UNREACHABLE, "The browser gave no page: acquire again.")
-        self._tabs[MAIN] = tab
-        for other in self._connection.context.pages:
-            if other is not page:
-                self._on_page(other)
-        return None
+        """Take `page` as the main tab; other pages keep their names, or are popups. None when that worked."""
+        self._connection.context.on("dialog", self._on_dialog)
+        refused = await self._files.open(deadline_ms)
+        if refused is not None:
+            return refused if isinstance(refused, Away) else NO_FILES
+        found = await asyncio.to_thread(recorded, self._keeper.directory) if self.is_adopted else {}
+        return await self._tabs.open(page, found, deadline_ms)
 
     async def navigate(self, tab: str, url: str, deadline_ms: int) -> PageView | Problem | Away:
-        """See `navigate.navigate`."""
-        return await self._read(
-            self._recovery.read(tab, lambda at, until_ms: self._load(at, url, until_ms), deadline_ms, goes=True)
+        """See `navigate.navigate`. A tab that is not there is made."""
+        got = await self._tabs.get(tab, deadline_ms, anew=True)
+        if isinstance(got, (Problem, Away)):
+            return got
+        view = await self._read(
+            got[0],
+            self._recovery.read(tab, lambda at, until_ms: self._load(at, url, until_ms), deadline_ms, goes=True),
         )
+        self._tabs.visited()
+        return view
 
     async def observe(self, tab: str, deadline_ms: int) -> Observation | Problem | Away:
-        """See `observe.observe`."""
-        return await self._read(self._recovery.read(tab, observe, deadline_ms, goes=False))
+        """See `observe.observe`. A tab that is not there is made; one that died is shown where it last was, once."""
+        got = await self._tabs.get(tab, deadline_ms, anew=False)
+        if isinstance(got, (Problem, Away)):
+            return got
+        at, address = got
+        if address is not None:
+            await self._read(at, self._load(at, address, deadline_ms))
+        return await self._read(at, self._recovery.read(tab, observe, deadline_ms, goes=False))
+
+    async def tabs(self, close: str | None, deadline_ms: int) -> tuple[TabView, ...] | Problem | Away:
+        """All tabs, after `close` was closed."""
+        if self._connection.door.away is not None:
+            return self._connection.door.away
+        refused = None if close is None else await self._tabs.close(close, deadline_ms)
+        if refused is not None:
+            return refused
+        self._tabs.at(MAIN)
+        return tuple(TabView(name=name, url=tab.page.url[:8192]) for name, tab in sorted(self._tabs.by_name.items()))
 
     async def aim(
         self, tab: str, revision: str, action: AnyAction, match: Match, deadline_ms: int
     ) -> Target | Problem | Away:
         """See `act.aim`."""
+        at = self._tabs.at(tab)
+        if isinstance(at, Problem):
+            return at
+        files = self._files.paths(action.artifacts) if isinstance(action, Upload) else ()
+        if isinstance(files, Problem):
+            return files
         secret = await self._secret(action)
         if isinstance(secret, Problem):
             return secret
         deadline_ms = min(deadline_ms, boot_ms() + act.AIM_MS_MAX)
-        target = await self._recovery.once(
-            tab, lambda at, until_ms: act.aim(at, revision, action, match, until_ms), deadline_ms
+        target = await self._read(
+            at,
+            self._recovery.once(tab, lambda at, until_ms: act.aim(at, revision, action, match, until_ms), deadline_ms),
         )
-        if secret is None or not isinstance(target, Target):
+        if not isinstance(target, Target):
             return target
         assert isinstance(target.token, act.Aim)
-        return replace(target, token=replace(target.token, secret=secret))
+        return replace(target, token=replace(target.token, secret=secret, files=files))
 
     async def _secret(self, action: AnyAction) -> str | Problem | None:
         """The value behind the reference of a `type`; it never crosses the wire (contract, Steps)."""
@@ -137,14 +167,70 @@ class LiveSession:
             return None
         return await asyncio.to_thread(self._secrets.value, self._spec.key.tenant, action.secret)
 
-    async def dispatch(self, tab: str, action: AnyAction, target: Target, deadline_ms: int) -> Sent | NotSent | Away:
-        """See `act.dispatch`."""
-        at = self._tab(tab)
-        return (
-            NotSent("The tab was closed before.")
-            if isinstance(at, Problem)
-            else await act.dispatch(at, action, target, deadline_ms)
+    async def dispatch(
+        self, tab: str, action: AnyAction, target: Target, deadline_ms: int
+    ) -> Sent | NotSent | Paused | Away:
+        """See `act.dispatch`. A dialog that is held open pauses it."""
+        at = self._tabs.at(tab)
+        if isinstance(at, Problem):
+            return NotSent("The tab was closed before.")
+        if at.asks.open is not None:
+            return NotSent("A dialog opened before.")
+        self._dispatching = at, self._connection.door.start(act.dispatch(at, action, target, deadline_ms))
+        return await self.resume("")
+
+    async def resume(self, told: str) -> Sent | NotSent | Paused | Away:
+        """The end of the dispatch, or the next dialog that holds it."""
+        assert self._dispatching is not None
+        tab, task = self._dispatching
+        while not task.done():
+            held = tab.asks.open
+            if held is not None and held.view.id != told:
+                return Paused(held.view)
+            await first(task, tab.asks.changed)
+        return task.result()
+
+    def hear_files(self, on_file: Callable[[FileFound], None]) -> None:
+        self._on_file = on_file
+
+    async def artifacts(self, cancel: str | None, deadline_ms: int) -> tuple[Artifact, ...] | Problem | Away:
+        """The lease's files, after `cancel` was stopped."""
+        refused = self._connection.door.away if cancel is None else await self._files.cancel(cancel, deadline_ms)
+        return self._files.all() if refused is None else refused
+
+    def _found(self, found: FileFound) -> None:
+        self._on_file(found)
+
+    def _tab(self, name: str) -> Tab | Problem:
+        return self._tabs.at(name)
+
+    def _file_of(self, artifact: str) -> FileOf:
+        key = self._spec.key
+        return FileOf(
+            tenant=key.tenant,
+            profile=key.profile,
+            principal=self._spec.principal,
+            instance=self._spec.instance,
+            artifact=artifact,
         )
+
+    async def answer_dialog(
+        self, dialog: str, accept: bool, text: str, deadline_ms: int
+    ) -> OpenDialog | Problem | Away:
+        """Close that dialog, once."""
+        for tab in self._tabs.by_name.values():
+            held = tab.asks.take(dialog)
+            if held is not None:
+                given = held.dialog.accept(text) if accept else held.dialog.dismiss()
+                done = await tab.door.through(given, deadline_ms)
+                if isinstance(done, Away):
+                    return done
+                if not accept:
+                    tab.dialogs.append(held.view.kind)
+                elif held.view.kind == LEAVING and tab.door.away is None:
+                    await tab.left(min(deadline_ms, boot_ms() + LEAVE_MS_MAX))
+                return NO_DIALOG if isinstance(done, Failed) else held.view
+        return self._connection.door.away or NO_DIALOG
 
     async def seal(self, generation: int, deadline_ms: int) -> SealedState | Problem | Away:
         """Export and encrypt."""
@@ -157,21 +243,22 @@ class LiveSession:
 
     async def export(self, deadline_ms: int) -> bytes | Problem | Away:
         """The state in the clear. A wedged tab would hang it, so it is closed; its storage is read on an empty page."""
-        self._is_shelving = True
+        self._tabs.is_shelving = True
+        await self._files.settle()
         try:
-            await asyncio.gather(*(self._close_wedged(tab) for tab in self._tabs.values()))
+            await asyncio.gather(*(self._close_wedged(tab) for tab in self._tabs.by_name.values()))
             unvisited = tuple(sorted(self._connection.guard.origins.allowed)) if self.is_adopted else ()
             return await state.export(self._connection.context, self._connection.door, unvisited, deadline_ms)
         finally:
-            self._is_shelving = False
+            self._tabs.is_shelving = False
 
     async def check(self, wanted: HealthCheck, deadline_ms: int) -> Problem | Away | None:
         """See `health.check`."""
-        self._is_shelving = True
+        self._tabs.is_shelving = True
         try:
             return await health.check(self._connection.context, self._connection.door, wanted, deadline_ms)
         finally:
-            self._is_shelving = False
+            self._tabs.is_shelving = False
 
     async def extend(self, until_ms: int) -> int | None:
         """The keeper's acknowledged deadline; None when it refused or is gone."""
@@ -207,32 +294,36 @@ class LiveSession:
 
     def shelving(self, is_shelving: bool) -> None:
         """Pages that open meanwhile are the engine's own."""
-        self._is_shelving = is_shelving
+        self._tabs.is_shelving = is_shelving
 
-    async def _read(self, work: Coroutine[Any, Any, T]) -> T | Problem:
+    async def _read(self, tab: Tab, work: Coroutine[Any, Any, T]) -> T | Problem:
+        """The result; a dialog that is held open is the answer to everything else in its tab."""
         task: asyncio.Task[T] = asyncio.create_task(work)
         self._reading = task
-        await asyncio.wait({task})
+        held = await _asked(tab, task)
         self._reading = None
         self._mourn()
+        if held is not None:
+            return dialog_open(held.view)
         if task.cancelled():
             return problem(Code.NAVIGATION_CANCELLED, "The read was stopped before it ended: ask again.")
         return task.result()
 
     async def _load(self, tab: Tab, url: str, deadline_ms: int) -> PageView | Problem | Away:
-        return await navigate(tab, self._connection.guard, url, deadline_ms)
+        began = self._files.began
+        return await navigate(tab, self._connection.guard, url, deadline_ms, lambda: self._files.began > began)
 
     async def _reopen(self, name: str, deadline_ms: int) -> Tab | None:
         """A new page in the place of a tab; the old one is closed, which nobody waits for."""
-        old, door = self._tabs[name], self._connection.door
-        self._is_shelving = True
+        old, door = self._tabs.by_name[name], self._connection.door
+        self._tabs.is_shelving = True
         try:
             page = await door.through(self._connection.context.new_page(), deadline_ms)
         finally:
-            self._is_shelving = False
+            self._tabs.is_shelving = False
         if isinstance(page, (Failed, Away)):
             return None
-        tab = await attach(self._connection.context, page, door, deadline_ms)
+        tab = await attach(self._connection.context, page, door, deadline_ms, self._spec.policy)
         if not isinstance(tab, Tab):
             door.start(door.through(page.close(), boot_ms() + CLOSE_TAB_MS_MAX))
             return None
@@ -254,17 +345,17 @@ class LiveSession:
         return self._restarting.done() and self._restarting.result()
 
     async def _take_over(self, deadline_ms: int) -> bool:
-        spec, old = replace(self._spec, until_ms=self._until_ms), self._tabs[MAIN]
+        spec, old = replace(self._spec, until_ms=self._until_ms), self.main
         made = await self._relaunch(spec, self._keeper, deadline_ms)
         if made is not None:
             self._hold(*made)
-            self._tabs = {MAIN: old}
+            self._tabs.by_name[MAIN] = old
             refused = await self.open(self._connection.context.pages[0], deadline_ms)
             if refused is None:
-                self._succeed(MAIN, old, self._tabs[MAIN])
+                self._succeed(MAIN, old, self.main)
                 self.main.owed = Rung.RESTART.told
                 return True
-            self._tabs = {MAIN: old}
+            self._tabs.by_name[MAIN] = old
             self._connection.door.shut(Away.GONE)
         if self._reading is None:
             asyncio.get_running_loop().call_soon(self._mourn)
@@ -272,7 +363,7 @@ class LiveSession:
 
     def _succeed(self, name: str, old: Tab, tab: Tab) -> None:
         tab.address, tab.notices = old.address, old.notices
-        self._tabs[name] = tab
+        self._tabs.keep(name, tab)
         if name == MAIN:
             remember_main(self._keeper.directory, tab.target)
 
@@ -297,35 +388,15 @@ class LiveSession:
         if await tab.read("act.which", boot_ms() + PROBE_MS_MAX) is Away.SILENT:
             await tab.door.through(tab.page.close(), boot_ms() + CLOSE_TAB_MS_MAX)
 
-    def _tab(self, name: str) -> Tab | Problem:
-        tab = self._tabs.get(name)
-        if tab is None or (tab.page.is_closed() and self._connection.door.away is None):
-            return problem(Code.TAB_NOT_FOUND, f"There is no tab {name}: use {', '.join(sorted(self._tabs))}.")
-        return tab
-
-    def _on_page(self, page: Page) -> None:
-        """A popup belongs to the lease and becomes a tab of its own; one too many is closed."""
-        if self._is_shelving:
-            return
-        door = self._connection.door
-        door.start(self._adopt(page))
-
-    async def _adopt(self, page: Page) -> None:
-        self._tabs = {name: tab for name, tab in self._tabs.items() if name == MAIN or not tab.page.is_closed()}
-        main = self._tabs.get(MAIN)
-        self._popups += 1
-        name = f"popup-{self._popups}"
-        door = self._connection.door
-        if len(self._tabs) >= TABS_MAX:
-            await door.through(page.close(), boot_ms() + CLOSE_TAB_MS_MAX)
-            if main is not None:
-                main.notices.add("a popup was closed: the lease has as many tabs as it may")
-            return
-        tab = await attach(self._connection.context, page, door, boot_ms() + ATTACH_MS_MAX)
-        if isinstance(tab, Tab):
-            self._tabs[name] = tab
-            if main is not None:
-                main.notices.add(f"a popup opened: tab {name}")
+    def _on_dialog(self, dialog: Dialog) -> None:
+        """Listening for all pages: without a listener Playwright answers by itself."""
+        for name, tab in self._tabs.by_name.items():
+            if tab.page is dialog.page:
+                return hear(tab, dialog, name)
+        main = self._tabs.by_name.get(MAIN)
+        if main is not None:
+            main.notices.add(f"{dialog.type} dialog of a page that is no tab dismissed: {dialog.message[:200]}")
+        self._connection.door.start(dialog.dismiss())
 
     def _cut(self, connection: Connection) -> None:
         record = read_record(str(self._keeper.directory))
@@ -343,6 +414,18 @@ class LiveSession:
         if self._connection.door.away is not None and not self._is_ending and not is_coming:
             self._is_ending = True
             self._on_gone()
+
+
+async def _asked(tab: Tab, task: asyncio.Task[Any]) -> Held | None:
+    """Wait for the task; a dialog that is held open is the answer to everything else in its tab."""
+    while not task.done():
+        held = tab.asks.open
+        if held is not None:
+            task.cancel()
+            await asyncio.wait({task})  # it must not see the dialog gone
+            return held
+        await first(task, tab.asks.changed)
+    return None
 
 
 def whose(spec: BrowserSpec, generation: int, origins: tuple[str, ...] | None = None) -> Whose:

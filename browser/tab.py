@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from playwright.async_api import BrowserContext, Dialog, Frame, Page
 
+from lessor.browser.asks import Asks
 from lessor.browser.cdp import Cdp, target_of
 from lessor.browser.door import Door, Failed
 from lessor.browser.frames import Frames, Place, World
@@ -16,7 +17,8 @@ from lessor.browser.keeper.linux import boot_ms
 from lessor.browser.notices import Notices
 from lessor.browser.origins import BLANK
 from lessor.browser.views import Memory, Reading, reading
-from lessor.errors import Code, Problem, Recovered, problem
+from lessor.errors import Code, Problem, Recovered, dialog_open, problem
+from lessor.messages.policy import PagePolicy
 from lessor.ports import Away
 
 T = TypeVar("T")
@@ -43,7 +45,7 @@ def world_script() -> str:
 class Tab:
     """Belongs to one connection and the event loop."""
 
-    def __init__(self, page: Page, cdp: Cdp, door: Door, target: str) -> None:
+    def __init__(self, page: Page, cdp: Cdp, door: Door, target: str, policy: PagePolicy) -> None:
         self.page = page
         self.cdp = cdp
         self.door = door
@@ -51,6 +53,8 @@ class Tab:
         self.memory = Memory()
         self.notices = Notices()
         self.dialogs: deque[str] = deque(maxlen=16)
+        """Kinds of those that were dismissed."""
+        self.asks = Asks(policy, target[:12].lower())
         self.asking: str | None = None
         """The kind of a dialog that stands open: the page answers nothing until it is answered."""
         self.owed: Recovered | None = None
@@ -205,12 +209,22 @@ class Tab:
             self.lives()
             self._changed.set()
 
+    def stir(self) -> None:
+        """Something happened that `until` may wait for."""
+        self._changed.set()
+
+    async def left(self, deadline_ms: int) -> None:
+        """Wait for the next document: its predecessor has let go, and whoever looks must not see that one."""
+        self.is_loading = True
+        await self.until(lambda: not self.is_loading, deadline_ms)
+
     def on_asking(self, event: dict[str, Any]) -> None:
         self.asking = str(event["type"])
         self._changed.set()
 
     def on_answered(self, _event: object) -> None:
         self.asking = None
+        self.asks.closed()
 
     def stop_loading(self) -> None:
         """Give up a navigation under way; the tab keeps the document it has."""
@@ -232,6 +246,8 @@ class Tab:
             return problem(Code.TAB_CRASHED, "The tab crashed: navigate to start it again.")
         if self.page.is_closed():
             return problem(Code.TAB_NOT_FOUND, "The tab is closed: use another one.")
+        if self.asks.open is not None:
+            return dialog_open(self.asks.open.view)
         if self.asking is not None:
             return problem(Code.DIALOG_OPEN, f"The page asks ({self.asking}): answer the dialog first.")
         if isinstance(why, Away):
@@ -239,7 +255,9 @@ class Tab:
         return problem(Code.OUTPUT_INVALID, "The page gave no usable answer: observe again.")
 
 
-async def attach(context: BrowserContext, page: Page, door: Door, deadline_ms: int) -> Tab | Failed | Away:
+async def attach(
+    context: BrowserContext, page: Page, door: Door, deadline_ms: int, policy: PagePolicy
+) -> Tab | Failed | Away:
     """Open the tab's session and put the isolated world into its present and all later documents."""
     opened = await door.through(context.new_cdp_session(page), deadline_ms)
     if isinstance(opened, (Failed, Away)):
@@ -248,7 +266,7 @@ async def attach(context: BrowserContext, page: Page, door: Door, deadline_ms: i
     target = await door.through(target_of(cdp), deadline_ms)
     if isinstance(target, (Failed, Away)):
         return target
-    tab = Tab(page, cdp, door, target)
+    tab = Tab(page, cdp, door, target, policy)
     cdp.on("Runtime.executionContextCreated", tab.on_context)
     cdp.on("Runtime.executionContextsCleared", tab.on_contexts_cleared)
     cdp.on("Runtime.executionContextDestroyed", tab.on_context_gone)
@@ -259,7 +277,7 @@ async def attach(context: BrowserContext, page: Page, door: Door, deadline_ms: i
     cdp.on("Page.javascriptDialogOpening", tab.on_asking)
     cdp.on("Page.javascriptDialogClosed", tab.on_answered)
     cdp.on("Inspector.targetCrashed", tab.on_crash)
-    page.on("dialog", lambda dialog: _answer(tab, dialog))
+    page.on("close", lambda _: tab.asks.closed())
     refused = await _furnish(cdp, door, deadline_ms)
     if refused is not None:
         return refused
@@ -309,7 +327,17 @@ def deep(answer: dict[str, Any] | Failed | Away) -> Reading | Failed | Away:
         return Failed(f"no reading: {str(thrown)[:500]}")
 
 
-def _answer(tab: Tab, dialog: Dialog) -> None:
-    tab.notices.add(f"{dialog.type} dialog dismissed by policy: {dialog.message[:200]}")
-    tab.dialogs.append(dialog.type)
-    tab.door.start(dialog.dismiss())
+def hear(tab: Tab, dialog: Dialog, name: str) -> None:
+    """A dialog opened in the tab of that name: the policy answers it, and the next view says so, or it is held."""
+    decided = tab.asks.decide(dialog.type)
+    if decided is None:
+        tab.asks.hold(dialog, name)
+        return
+    how = "accepted" if decided else "dismissed"
+    tab.notices.add(f"{dialog.type} dialog {how} by policy: {dialog.message[:200]}")
+    if not decided:
+        tab.dialogs.append(dialog.type)
+    # A prompt that is accepted gives what it suggests.
+    tab.door.start(
+        dialog.accept(dialog.default_value if dialog.type == "prompt" else "") if decided else dialog.dismiss()
+    )

@@ -10,8 +10,31 @@ from lessor.cli.call import Call
 from lessor.cli.session import Session, SessionFile, Standing, no_lease
 from lessor.errors import Class, Code, Problem, error_of, problem
 from lessor.messages.action import AnyAction, Commit, Match, Observation, PageView
-from lessor.messages.reply import Acted, AnyReply, Closed, Granted, Navigated, Observed, Receipt, Renewed, RunTold
-from lessor.messages.request import Acquire, Act, Navigate, Observe, Renew, TakeRun
+from lessor.messages.reply import (
+    Acted,
+    AnyReply,
+    ArtifactTold,
+    Closed,
+    DialogAnswered,
+    Granted,
+    Navigated,
+    Observed,
+    Receipt,
+    Renewed,
+    RunTold,
+    TabsTold,
+)
+from lessor.messages.request import (
+    Acquire,
+    Act,
+    AnswerDialog,
+    Navigate,
+    Observe,
+    Renew,
+    ShowArtifacts,
+    ShowTabs,
+    TakeRun,
+)
 
 R = TypeVar("R", bound=AnyReply)
 
@@ -104,6 +127,40 @@ class Errand:
         if result.close is not None and not await self._give_up(result.close):
             session.debts[result.close.view.lease] = self._standing(result.close, None)
         return self._told(session, profile, replace(result, close=None), Acted)
+
+    async def dialog(self, profile: str, dialog: str, accept: bool, text: str) -> DialogAnswered:
+        """Answer a dialog, once. What is held stays as it is in the file."""
+        _, hold = self._held(profile)
+        timeout_s = self._call.deadline.left_s(10.0, reserve_s=0.5)
+        request = AnswerDialog(
+            id=self._talk.fresh(),
+            lease=hold.view.lease,
+            claim=hold.view.claim,
+            deadline_ms=hold.deadline_ms(self._talk.clock.now_ms(), timeout_s),
+            dialog=dialog,
+            accept=accept,
+            text=text,
+        )
+        told = await self._talk.decide(hold, request, timeout_s)
+        if isinstance(told, DialogAnswered):
+            return told
+        raise error_of(as_problem(told))
+
+    async def cancel_download(self, profile: str, artifact: str) -> ArtifactTold:
+        _, hold = self._held(profile)
+        timeout_s = self._call.deadline.left_s(10.0, reserve_s=0.5)
+        told = await self._talk.aside(hold, ShowArtifacts, {"cancel": artifact}, timeout_s)
+        if isinstance(told, ArtifactTold):
+            return told
+        raise error_of(as_problem(told))
+
+    async def tabs(self, profile: str, close: str | None) -> TabsTold:
+        _, hold = self._held(profile)
+        timeout_s = self._call.deadline.left_s(10.0, reserve_s=0.5)
+        told = await self._talk.aside(hold, ShowTabs, {"close": close}, timeout_s)
+        if isinstance(told, TabsTold):
+            return told
+        raise error_of(as_problem(told))
 
     async def close(self, profile: str, discard: bool) -> Receipt:
         """Seal and end the lease; asking again gets the same receipt (contract 21)."""

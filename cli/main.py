@@ -3,7 +3,9 @@
 import typer
 
 from lessor.cli import (
+    artifacts,
     carrying,
+    dialogs,
     doctor,
     journals,
     keys,
@@ -18,6 +20,7 @@ from lessor.cli import (
     secrets,
     status,
     stepping,
+    tabs,
     tenants,
 )
 
@@ -52,6 +55,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 profile_app = typer.Typer(help="The profiles: identities with the origins they may visit.", no_args_is_help=True)
+artifact_app = typer.Typer(help="Files that pages of a profile gave.", no_args_is_help=True)
 lease_app = typer.Typer(help="The leases: who holds what, for how long, who waits.", no_args_is_help=True)
 run_app = typer.Typer(help="The runs: what they do, and what they ask.", no_args_is_help=True)
 keys_app = typer.Typer(help="The keys that the profiles' state is sealed with.", no_args_is_help=True)
@@ -83,6 +87,10 @@ app.add_typer(secret_app, name="secret")
 secret_app.command("set")(secrets.set_)
 secret_app.command("list")(secrets.list_)
 secret_app.command("remove")(secrets.remove)
+app.add_typer(artifact_app, name="artifact")
+artifact_app.command("list")(artifacts.list_)
+artifact_app.command("get")(artifacts.get)
+artifact_app.command("cancel")(artifacts.cancel)
 app.add_typer(tenant_app, name="tenant")
 tenant_app.command("add")(tenants.add)
 tenant_app.command("list")(tenants.list_)
@@ -106,6 +114,8 @@ app.command("acquire")(leases.acquire)
 app.command("navigate")(leases.navigate)
 app.command("observe")(leases.observe)
 app.command("act")(leases.act)
+app.command("dialog")(dialogs.dialog)
+app.command("tabs")(tabs.tabs)
 app.command("close")(leases.close)
 app.command("steps")(stepping.steps)
 app.command("resolve")(stepping.resolve)

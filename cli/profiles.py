@@ -12,6 +12,7 @@ from lessor.errors import Code, problem
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from lessor.messages.policy import PagePolicy
     from lessor.messages.reply import ProfileTold
 
 
@@ -26,6 +27,16 @@ def create(  # noqa: PLR0913 -- an option each
     idempotent: Annotated[
         bool, typer.Option("--idempotent", help="The target itself refuses a second use of a request key.")
     ] = False,
+    dialogs: Annotated[str, typer.Option("--dialogs", help="dismiss, accept, or ask.")] = "dismiss",
+    leaving: Annotated[
+        str, typer.Option("--leaving", help="A page that wants its visitor to stay: stay, leave, or ask.")
+    ] = "stay",
+    popups: Annotated[str, typer.Option("--popups", help="keep them as tabs, or close them.")] = "keep",
+    popups_max: Annotated[int, typer.Option("--popups-max", min=0, max=49, help="More at once are closed.")] = 10,
+    downloads: Annotated[str, typer.Option("--downloads", help="keep them as artifacts, or refuse them.")] = "keep",
+    files_bytes_max: Annotated[
+        int, typer.Option("--files-bytes-max", min=0, max=60 << 20, help="All artifacts of one lease together.")
+    ] = 32 << 20,
     approve: Annotated[
         list[str] | None,
         typer.Option("--approve", help="A kind of act that needs a yes: click, type … or commit.", show_default=False),
@@ -48,6 +59,18 @@ def create(  # noqa: PLR0913 -- an option each
         Answer(as_json).refuse(problem(Code.INVALID_REQUEST, "A health check needs a page: name it with --health-url."))
     health = HealthCheck(url=health_url, text=health_text, cookie=health_cookie) if health_url else None
 
+    policy = _policy(
+        {
+            "dialogs": dialogs,
+            "leaving": leaving,
+            "popups": popups,
+            "popups_max": popups_max,
+            "downloads": downloads,
+            "files_bytes_max": files_bytes_max,
+        },
+        Answer(as_json),
+    )
+
     async def work(at: Call) -> "ProfileTold":
         return await at.client.create_profile(
             checked(name, "profile"),
@@ -55,6 +78,7 @@ def create(  # noqa: PLR0913 -- an option each
             settle_s=settle_s,
             strict=strict,
             idempotent_target=idempotent,
+            policy=policy,
             approve=approve or (),
             health=health,
             timeout_s=at.deadline.left_s(reserve_s=0.2),
@@ -176,6 +200,17 @@ def list_(data_dir: DataDir = None, nats: Nats = None, as_json: Json = False, ti
     answer.give(told, draw)
 
 
+def _policy(said: dict[str, object], answer: Answer) -> "PagePolicy":
+    import msgspec
+
+    from lessor.messages.policy import PagePolicy
+
+    try:
+        return msgspec.convert(said, PagePolicy)
+    except msgspec.ValidationError as error:
+        answer.refuse(problem(Code.INVALID_REQUEST, f"That is no policy ({error}): see --help."))
+
+
 def _tell(answer: Answer, told: "ProfileTold") -> None:
     answer.give(
         told,
@@ -189,6 +224,10 @@ def _tell(answer: Answer, told: "ProfileTold") -> None:
                 ("settle_s", f"{told.settle_s:g}"),
                 ("strict", "yes" if told.strict else "no"),
                 ("idempotent", "yes" if told.idempotent_target else "no"),
+                ("dialogs", told.policy.dialogs),
+                ("leaving", told.policy.leaving),
+                ("downloads", f"{told.policy.downloads}, {told.policy.files_bytes_max} bytes at most"),
+                ("popups", f"{told.policy.popups}, {told.policy.popups_max} at most"),
                 ("needs a yes", " ".join(told.approve)),
                 ("leased by", told.leased_by),
                 ("health check", _health(told)),

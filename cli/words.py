@@ -7,12 +7,25 @@ from typing import Final
 import msgspec
 
 from lessor.errors import Code, Problem, problem
-from lessor.messages.action import Action, AnyAction, Check, Click, Commit, Hover, Match, Press, Scroll, Select, Type
+from lessor.messages.action import (
+    Action,
+    AnyAction,
+    Check,
+    Click,
+    Commit,
+    Hover,
+    Match,
+    Press,
+    Scroll,
+    Select,
+    Type,
+    Upload,
+)
 from lessor.messages.ids import request_key
 
 HELP: Final = (
     "click REF | hover REF | type REF TEXT (or --secret NAME) | select REF OPTION... | check REF [--off]"
-    " | press KEY [--ref] | scroll [REF]"
+    " | press KEY [--ref] | scroll [REF] | upload REF ARTIFACT..."
 )
 
 
@@ -35,6 +48,7 @@ _TABLE: Final[dict[str, tuple[int, int, Make]]] = {
     "select": (2, 65, lambda said, _: Select(ref=said[0], options=tuple(said[1:]))),
     "check": (1, 1, lambda said, how: Check(ref=said[0], on=not how.off)),
     "press": (1, 1, lambda said, how: Press(key=said[0], ref=how.ref)),
+    "upload": (2, 17, lambda said, _: Upload(ref=said[0], artifacts=tuple(said[1:]))),
     "scroll": (0, 1, lambda said, how: Scroll(ref=said[0] if said else how.ref, by_px=how.by_px)),
 }
 """Word -> how many words follow, at least and at most, and what they make."""

@@ -6,6 +6,7 @@ looked. Thin over the actors: a client holds no state of a lease.
 """
 
 import asyncio
+import hashlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from lessor.actors.bridge import LoopIo, Slot
 from lessor.actors.clock import BootClock
 from lessor.actors.process import ChildFailed, Stop
 from lessor.actors.ref import Ref, is_ref, tell
-from lessor.actors.run import Do, End, Go, Report, RunOver, See, Take, Want
+from lessor.actors.run import Aside, Decide, Do, End, Go, Report, RunOver, See, Take, Want
 from lessor.actors.talk import Talk, as_problem
 from lessor.actors.worker import Begin, Forget, WorkerSupervisor
 from lessor.broker.connection import Connection, Settings, open_connection
@@ -34,12 +35,15 @@ from lessor.config import Config, name_of
 from lessor.errors import Code, LessorError, Problem, error_of, problem
 from lessor.ids import fresh_id
 from lessor.limits import Limits
-from lessor.messages.action import AnyAction, Commit, Match, Observation, PageView
+from lessor.messages.action import AnyAction, Artifact, Commit, Match, Observation, PageView, TabView
 from lessor.messages.health import HealthCheck
 from lessor.messages.ids import Caller
+from lessor.messages.policy import DEFAULT, GivenPolicy, PagePolicy
 from lessor.messages.reply import (
     Acted,
+    ArtifactTold,
     Closed,
+    DialogAnswered,
     GenerationsTold,
     Granted,
     LeaseView,
@@ -55,6 +59,7 @@ from lessor.messages.reply import (
     RunTold,
     StatusTold,
     StepsTold,
+    TabsTold,
 )
 from lessor.messages.request import (
     ApproveRun,
@@ -69,13 +74,17 @@ from lessor.messages.request import (
     ListProfiles,
     ListRuns,
     ListSteps,
+    ReadArtifact,
     Reconcile,
     RejectRun,
     Request,
     RevokeProfile,
     RollBack,
+    ShowArtifacts,
     ShowProfile,
     ShowRun,
+    ShowTabs,
+    TendRequest,
 )
 from lessor.messages.run import Approval, ApprovalState, Constraint, RunRecord, RunStatus
 from lessor.messages.step import Desired, Expectation, StepRecord, Way
@@ -226,6 +235,7 @@ class Client:
         settle_s: float = 30.0,
         idempotent_target: bool = False,
         strict: bool = False,
+        policy: PagePolicy = DEFAULT,
         health: HealthCheck | None = None,
         approve: Sequence[str] = (),
         timeout_s: float = 10.0,
@@ -240,6 +250,7 @@ class Client:
             settle_s=settle_s,
             idempotent_target=idempotent_target,
             strict=strict,
+            policy=msgspec.convert(msgspec.to_builtins(policy), GivenPolicy),
             health=health,
             approve=tuple(approve),
         )
@@ -363,6 +374,32 @@ class Client:
             if not told.retryable or self.clock.now_ms() + wait_s * 1000 > until_ms:
                 raise error_of(told)
             await self.clock.wait(wait_s)
+
+    # -- files
+
+    async def artifacts(self, profile: str, timeout_s: float = 10.0) -> tuple[Artifact, ...]:
+        """Files that leases of the profile left, kept until 24 h after their run's deadline."""
+        subject = self._talk.to.profile(profile, "artifact")
+        return (await self.ask(subject, ReadArtifact(id=fresh_id()), ArtifactTold, timeout_s)).artifacts
+
+    async def artifact(self, profile: str, artifact: str, *, timeout_s: float = 60.0) -> tuple[Artifact, bytes]:
+        """One file, fetched in pieces and checked. Raises `not_found`, `output_invalid`, `broker_unavailable`."""
+        clock, body = BootClock(), bytearray()
+        until_ms = clock.now_ms() + round(timeout_s * 1000)
+        subject = self._talk.to.profile(profile, "artifact")
+        while True:
+            request = ReadArtifact(id=fresh_id(), artifact=artifact, offset=len(body))
+            left_s = max(0.1, (until_ms - clock.now_ms()) / 1000)
+            told = await self.ask(subject, request, ArtifactTold, min(10.0, left_s))
+            [one] = told.artifacts
+            body += told.data
+            if len(body) >= one.size:
+                break
+            if not told.data or clock.now_ms() > until_ms:
+                raise error_of(problem(Code.BROKER_UNAVAILABLE, "The file did not come in time: fetch it again."))
+        if hashlib.sha256(body).hexdigest() != one.sha256:
+            raise error_of(problem(Code.OUTPUT_INVALID, "The file is not what was kept: fetch it again."))
+        return one, bytes(body)
 
     # -- runs
 
@@ -762,6 +799,33 @@ class Lease:
         )
         assert isinstance(told, Acted)
         self._heard(told, told.page.revision if told.page is not None else None)
+        return told
+
+    async def dialog(self, dialog: str, *, accept: bool, text: str = "", timeout_s: float = 10.0) -> DialogAnswered:
+        """Answer the dialog that a `dialog_open` named (`error.problem.dialog.id`), once; then observe.
+
+        Raises `action_not_allowed` when it is not open any more. It does not wait for the act that opened it."""
+        told = await self._tell(lambda reply: Decide(self.profile, dialog, accept, text, timeout_s, reply), timeout_s)
+        assert isinstance(told, DialogAnswered)
+        self._heard(told, None)
+        return told
+
+    async def tabs(self, *, close: str | None = None, timeout_s: float = 10.0) -> tuple[TabView, ...]:
+        """The lease's tabs, after `close` was closed. Naming a tab in a call makes it: 50 at most, else `tab_quota`."""
+        told = await self._aside(ShowTabs, timeout_s, close=close)
+        assert isinstance(told, TabsTold)
+        return told.tabs
+
+    async def artifacts(self, *, cancel: str | None = None, timeout_s: float = 10.0) -> tuple[Artifact, ...]:
+        """Files of this lease, those under way included, after `cancel` was stopped."""
+        told = await self._aside(ShowArtifacts, timeout_s, cancel=cancel)
+        assert isinstance(told, ArtifactTold)
+        return told.artifacts
+
+    async def _aside(self, kind: type[TendRequest], timeout_s: float, **fields: object) -> Reply:
+        """What waits behind no page operation."""
+        told = await self._tell(lambda reply: Aside(self.profile, kind, fields, timeout_s, reply), timeout_s)
+        assert isinstance(told, Reply)
         return told
 
     async def close(self, *, discard: bool = False, timeout_s: float = 20.0) -> Receipt:

@@ -174,6 +174,19 @@ _RETRYABLE: Final = frozenset(
 )
 
 
+class OpenDialog(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A dialog that waits for an answer. `message` is the page's own words: untrusted, at most 1,000 characters."""
+
+    id: str
+    """Names this one dialog: an answer that comes late never hits another."""
+    tab: str
+    kind: str
+    """`alert`, `confirm`, `prompt` or `beforeunload`."""
+    message: str
+    default: str | None = None
+    """What a prompt suggests."""
+
+
 class Recovered(msgspec.Struct, frozen=True, kw_only=True):
     """What was done to a tab that did not answer, and what that cost. Only reads are recovered, once."""
 
@@ -189,7 +202,8 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     The optional fields belong to single codes: `holder_run`, `since`, `expires_at` (informational
     wall-clock text) and `position` to `profile_busy`; `next_sequence` to `sequence_mismatch`; `approval` to
-    `approval_required` and `approval_rejected`; `recovered` to a read whose tab was recovered and failed all the same.
+    `approval_required` and `approval_rejected`; `recovered` to a read whose tab was recovered and failed
+    all the same; `dialog` to `dialog_open`.
     """
 
     code: Code
@@ -203,6 +217,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     expires_at: str | None = None
     position: int | None = None
     next_sequence: int | None = None
+    dialog: OpenDialog | None = None
     approval: str | None = None
     recovered: Recovered | None = None
 
@@ -221,6 +236,7 @@ def problem(  # noqa: PLR0913 -- a field each
     expires_at: str | None = None,
     position: int | None = None,
     next_sequence: int | None = None,
+    dialog: OpenDialog | None = None,
     approval: str | None = None,
 ) -> Problem:
     """Build a record with what its code implies: `retryable`, and effect `unknown` for an unknown outcome."""
@@ -236,8 +252,15 @@ def problem(  # noqa: PLR0913 -- a field each
         expires_at=expires_at,
         position=position,
         next_sequence=next_sequence,
+        dialog=dialog,
         approval=approval,
     )
+
+
+def dialog_open(dialog: OpenDialog) -> Problem:
+    """Progress: the page waits for an answer to its dialog, and so does everything else in that tab."""
+    said = f"The page shows a {dialog.kind} dialog and waits: answer it with the verb `dialog`, then observe."
+    return problem(Code.DIALOG_OPEN, said, dialog=dialog)
 
 
 class LessorError(Exception):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
+from lessor.errors import OpenDialog
 from lessor.messages.action import Observation
 
 
@@ -43,3 +44,10 @@ class NotSent:
     """Proved: nothing reached the page."""
 
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """The input is under way and a dialog holds the page: the rest comes when it has been answered."""
+
+    dialog: OpenDialog

@@ -10,8 +10,11 @@ from typing import Literal, assert_never
 from lessor.messages.record import (
     Activated,
     AnyRecord,
+    ArtifactKept,
+    ArtifactsDropped,
     Attached,
     Checkpointed,
+    DialogDecided,
     Dispatched,
     Entry,
     Evidence,
@@ -167,6 +170,7 @@ class Ledger:
     """The latest `LEASES_KEPT`, the current one included."""
     steps: dict[str, StepHistory] = field(default_factory=dict[str, StepHistory])
     generations: list[Generation] = field(default_factory=list[Generation])
+    artifacts: dict[str, ArtifactKept] = field(default_factory=dict[str, ArtifactKept])
 
     @property
     def current(self) -> Generation | None:
@@ -206,7 +210,7 @@ def fold(ledger: Ledger, sequence: int, entry: Entry) -> None:
         _apply(ledger, entry, record)
 
 
-def _apply(ledger: Ledger, entry: Entry, record: AnyRecord) -> None:
+def _apply(ledger: Ledger, entry: Entry, record: AnyRecord) -> None:  # noqa: PLR0915 -- a case per record
     match record:
         case ProfileChanged():
             ledger.profile = record
@@ -247,7 +251,12 @@ def _apply(ledger: Ledger, entry: Entry, record: AnyRecord) -> None:
             _rewrap(ledger, record)
         case Activated(host=host):
             ledger.host = host
-        case Read() | Evidence():
+        case ArtifactKept(artifact=artifact):
+            ledger.artifacts[artifact.id] = record
+        case ArtifactsDropped(artifacts=dropped):
+            for name in dropped:
+                ledger.artifacts.pop(name, None)
+        case Read() | DialogDecided() | Evidence():
             pass
         case _:
             assert_never(record)

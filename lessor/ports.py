@@ -9,17 +9,18 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from lessor.errors import Problem
-from lessor.findings import Away, NotSent, Sent, Target
-from lessor.messages.action import AnyAction, Match, Observation, PageView
+from lessor.errors import OpenDialog, Problem
+from lessor.findings import Away, NotSent, Paused, Sent, Target
+from lessor.messages.action import AnyAction, Artifact, Match, Observation, PageView, TabView
 from lessor.messages.health import HealthCheck
 from lessor.messages.ids import Caller, ProfileKey, RunKey
+from lessor.messages.policy import DEFAULT, PagePolicy
 from lessor.messages.record import Entry, HostSession, Own
 from lessor.messages.reply import AnyReply, Reply
 from lessor.messages.request import ListProfiles, ListRuns, ProfileRequest, RenewAll, Request, RunRequest
 from lessor.messages.run import RunReading, RunRecord
 
-__all__ = ["Away", "NotSent", "Sent", "Target"]  # what page operations find, for whoever implements them
+__all__ = ["Away", "NotSent", "Paused", "Sent", "Target"]  # what page operations find, for whoever implements them
 
 
 class Clock(Protocol):
@@ -156,6 +157,26 @@ class BrowserSpec:
     """What the sealed state was authenticated with; None: `origins`."""
     target: str | None = None
     """Set when finding: the main tab of the lease."""
+    policy: PagePolicy = DEFAULT
+
+
+@dataclass(frozen=True, slots=True)
+class FileFound:
+    """A whole file, already encrypted for its artifact id."""
+
+    artifact: Artifact
+    sealed: bytes
+    key_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileSpec:
+    """Whose file a sealed one is."""
+
+    key: ProfileKey
+    principal: str
+    instance: str
+    artifact: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +205,34 @@ class Session(Protocol):
         """The dry run: present, visible, enabled, uncovered, unchanged. Touches nothing."""
         ...
 
-    async def dispatch(self, tab: str, action: AnyAction, target: Target, deadline_ms: int) -> Sent | NotSent | Away:
-        """The one input, once; then settle and look. Only GONE, FENCED and SILENT leave the outcome open."""
+    async def dispatch(
+        self, tab: str, action: AnyAction, target: Target, deadline_ms: int
+    ) -> Sent | NotSent | Paused | Away:
+        """The one input, once; then settle and look. Only GONE, FENCED and SILENT leave the outcome open; after
+        `Paused` the rest is had from `resume`."""
+        ...
+
+    async def resume(self, told: str) -> Sent | NotSent | Paused | Away:
+        """The rest of the dispatch that the dialog `told` paused, by the dispatch's deadline; `Paused` again when
+        another dialog opens."""
+        ...
+
+    async def tabs(self, close: str | None, deadline_ms: int) -> tuple[TabView, ...] | Problem | Away:
+        """The lease's tabs, after `close` was closed."""
+        ...
+
+    def hear_files(self, on_file: Callable[[FileFound], None]) -> None:
+        """Call it on the loop for every file that is whole from now on."""
+        ...
+
+    async def artifacts(self, cancel: str | None, deadline_ms: int) -> tuple[Artifact, ...] | Problem | Away:
+        """The lease's files, after `cancel` was stopped."""
+        ...
+
+    async def answer_dialog(
+        self, dialog: str, accept: bool, text: str, deadline_ms: int
+    ) -> OpenDialog | Problem | Away:
+        """Close that dialog, once; another one is left alone."""
         ...
 
     async def seal(self, generation: int, deadline_ms: int) -> "SealedState | Problem | Away":
@@ -221,6 +268,10 @@ class Browser(Protocol):
     async def start(self, spec: BrowserSpec, on_gone: Callable[[], None]) -> Session | Problem: ...
     async def find(self, spec: BrowserSpec, on_gone: Callable[[], None]) -> Session | None:
         """Re-adopt the page of a keeper that outlived its host: same page, guards back before the first request."""
+        ...
+
+    async def open_file(self, spec: FileSpec, sealed: bytes) -> bytes | Problem:
+        """Decrypt a file that a session gave."""
         ...
 
     async def reseal(self, sealed: bytes, was: Binding, becomes: Binding) -> SealedState | Problem:

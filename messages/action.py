@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from lessor.errors import Recovered
-from lessor.messages.ids import Name, RequestKey, StepId
+from lessor.messages.ids import Id, Name, RequestKey, StepId
 
 Match = Literal["target", "page"]
 """What must be unchanged since the revision for an act to go ahead."""
@@ -65,13 +65,20 @@ class Scroll(Action, frozen=True, kw_only=True, tag="scroll"):
     by_px: Annotated[int, msgspec.Meta(ge=-100_000, le=100_000)] = 0
 
 
+class Upload(Action, frozen=True, kw_only=True, tag="upload"):
+    """Give a file field whole artifacts of this lease, by id; no file of the host, and none of another lease."""
+
+    ref: Reference
+    artifacts: Annotated[tuple[Id, ...], msgspec.Meta(min_length=1, max_length=16)]
+
+
 class Hover(Action, frozen=True, kw_only=True, tag="hover"):
     """Move the pointer to the middle of the element, and leave it there."""
 
     ref: Reference
 
 
-AnyAction = Click | Hover | Type | Select | Check | Press | Scroll
+AnyAction = Click | Hover | Type | Select | Check | Press | Scroll | Upload
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -120,6 +127,24 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     notices: Notices = ()
     recovered: Recovered | None = None
     """Set when the tab did not answer at first."""
+
+
+class Artifact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A file of a lease. `name` is what the page called it: untrusted."""
+
+    id: str
+    name: str
+    size: int = 0
+    """What is there of it, in bytes."""
+    sha256: str | None = None
+    state: Literal["running", "kept", "cancelled", "over_quota"] = "running"
+
+
+class TabView(msgspec.Struct, frozen=True, kw_only=True):
+    """One tab of the lease."""
+
+    name: str
+    url: str
 
 
 class PageView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

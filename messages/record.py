@@ -9,8 +9,10 @@ from typing import Literal
 
 import msgspec
 
+from lessor.messages.action import Artifact
 from lessor.messages.health import HealthCheck
 from lessor.messages.ids import Name
+from lessor.messages.policy import PagePolicy
 from lessor.messages.reply import ActOutcome
 from lessor.messages.step import Desired
 
@@ -48,6 +50,7 @@ class ProfileChanged(Record, frozen=True, kw_only=True, tag="profile_changed"):
     idempotent_target: bool = False
     strict: bool = False
     state: str = "ready"
+    policy: PagePolicy = PagePolicy()
     health: HealthCheck | None = None
     why: str | None = None
     """What the last health check found, where the state is not `ready`."""
@@ -141,6 +144,32 @@ class Read(Record, frozen=True, kw_only=True, tag="read"):
     do: Literal["navigate", "observe"]
     tab: str
     url: str
+
+
+class ArtifactKept(Record, frozen=True, kw_only=True, tag="artifact_kept"):
+    """A file of a lease lies encrypted in the store, until 24 h after the run's deadline."""
+
+    lease: str
+    artifact: Artifact
+    object: str
+    object_sha256: str
+    key_id: str
+    kept_until_unix_ms: int
+
+
+class ArtifactsDropped(Record, frozen=True, kw_only=True, tag="artifacts_dropped"):
+    """Their time is over; the objects are deleted after this."""
+
+    artifacts: tuple[str, ...]
+
+
+class DialogDecided(Record, frozen=True, kw_only=True, tag="dialog_decided"):
+    """Audit of an answer to a dialog, on disk before it is given; what it leads to belongs to the act that waits."""
+
+    lease: str
+    claim: int
+    dialog: str
+    accept: bool
 
 
 class Reconciled(Record, frozen=True, kw_only=True, tag="reconciled"):
@@ -247,6 +276,9 @@ AnyRecord = (
     | Outcome
     | Skipped
     | Read
+    | ArtifactKept
+    | ArtifactsDropped
+    | DialogDecided
     | Reconciled
     | StepDeclared
     | Checkpointed

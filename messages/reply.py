@@ -5,9 +5,10 @@ from typing import Literal
 
 import msgspec
 
-from lessor.errors import Effect, Problem
-from lessor.messages.action import Observation, PageView
+from lessor.errors import Effect, OpenDialog, Problem
+from lessor.messages.action import Artifact, Observation, PageView, TabView
 from lessor.messages.health import HealthCheck
+from lessor.messages.policy import PagePolicy
 from lessor.messages.run import RunRecord
 from lessor.messages.step import StepRecord, StepState
 
@@ -85,6 +86,27 @@ class Acted(Reply, frozen=True, kw_only=True, tag="acted"):
     step: StepState | None = None
     """Of a step's commit: SUCCEEDED when the settled page showed what the step expects."""
     page: Observation | None = None
+
+
+class DialogAnswered(Reply, frozen=True, kw_only=True, tag="dialog_answered"):
+    """The dialog is closed as was asked. What follows from it shows in the next observation."""
+
+    dialog: OpenDialog
+    accepted: bool
+
+
+class ArtifactTold(Reply, frozen=True, kw_only=True, tag="artifact"):
+    """Files, or a piece of one: `data` is base64 in JSON, 256 KiB at most, from `offset` on."""
+
+    artifacts: tuple[Artifact, ...]
+    data: bytes = b""
+    offset: int = 0
+
+
+class TabsTold(Reply, frozen=True, kw_only=True, tag="tabs"):
+    """By name. `popup-N` are what pages opened."""
+
+    tabs: tuple[TabView, ...]
 
 
 class ActOutcome(StrEnum):
@@ -173,6 +195,7 @@ class ProfileTold(Reply, frozen=True, kw_only=True, tag="profile"):
     settle_s: float
     strict: bool = False
     idempotent_target: bool = False
+    policy: PagePolicy = PagePolicy()
     leased_by: str | None = None
     health: HealthCheck | None = None
     why: str | None = None
@@ -248,6 +271,9 @@ AnyReply = (
     | Navigated
     | Observed
     | Acted
+    | DialogAnswered
+    | TabsTold
+    | ArtifactTold
     | OutcomeTold
     | Cancelled
     | Reconciled

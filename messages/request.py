@@ -24,11 +24,14 @@ from lessor.messages.ids import (
     StepId,
     Url,
 )
+from lessor.messages.policy import GivenPolicy
 from lessor.messages.reply import (
     Acted,
+    ArtifactTold,
     Cancelled,
     CeremonyTold,
     Closed,
+    DialogAnswered,
     GenerationsTold,
     Granted,
     Listed,
@@ -45,6 +48,7 @@ from lessor.messages.reply import (
     StatusTold,
     StepsTold,
     StepTold,
+    TabsTold,
 )
 from lessor.messages.run import Constraint, Question, RunStatus
 from lessor.messages.step import Described, Desired
@@ -127,6 +131,22 @@ class Act(PageRequest[Acted], frozen=True, kw_only=True):
     """A grant of the run's record that covers this act instead of an approval (contract 20)."""
 
 
+class AnswerDialog(PageRequest[DialogAnswered], frozen=True, kw_only=True):
+    """Answer the dialog that a call was told of (`dialog_open`). Control lane: the act that opened it may be pending.
+
+    A dialog is answered once; `text` is for prompts."""
+
+    dialog: Id
+    accept: bool
+    text: Annotated[str, msgspec.Meta(max_length=4096)] = ""
+
+
+class ShowTabs(PageRequest[TabsTold], frozen=True, kw_only=True):
+    """The lease's tabs, after `close` was closed. Tabs are made by naming them in a call. Control lane."""
+
+    close: Name | None = None
+
+
 class AskOutcome(Request[OutcomeTold], frozen=True, kw_only=True):
     """What happened to an act: by lease and sequence, or by request key (contract 11). Not bound to a live lease."""
 
@@ -203,6 +223,8 @@ class CreateProfile(Request[ProfileTold], frozen=True, kw_only=True):
     idempotent_target: bool = False
     """The target refuses a second use of a request key itself: lifts the waits on a look-up's `not_sent`."""
     strict: bool = False
+    policy: GivenPolicy = GivenPolicy()
+    """Dialogs and whatever else a page asks of its visitor."""
     health: HealthCheck | None = None
     approve: Annotated[tuple[Name, ...], msgspec.Meta(max_length=16)] = ()
     """Kinds of act that need an approval: what `action.do` says, or `commit` for every commit of a step."""
@@ -331,6 +353,22 @@ class RenewAll(Request[RenewedAll], frozen=True, kw_only=True):
     except_: Annotated[tuple[Id, ...], msgspec.Meta(max_length=4096)] = msgspec.field(default=(), name="except")
 
 
+class ShowArtifacts(PageRequest[ArtifactTold], frozen=True, kw_only=True):
+    """The live lease's files, after `cancel` was stopped. Control lane."""
+
+    cancel: Id | None = None
+
+
+class ReadArtifact(Request[ArtifactTold], frozen=True, kw_only=True):
+    """A piece of a kept file from `offset` on; without a name, all that are kept. Needs no live lease."""
+
+    artifact: Id | None = None
+    offset: Annotated[int, msgspec.Meta(ge=0, le=64 << 20)] = 0
+
+
+TendRequest = ShowTabs | ShowArtifacts
+"""Asked of a live browser beside its page operations."""
+
 ProfileRequest = (
     Acquire
     | Renew
@@ -338,6 +376,10 @@ ProfileRequest = (
     | Navigate
     | Observe
     | Act
+    | AnswerDialog
+    | ShowTabs
+    | ShowArtifacts
+    | ReadArtifact
     | AskOutcome
     | Cancel
     | Reconcile
@@ -365,6 +407,10 @@ VERBS: dict[str, type[ProfileRequest]] = {
     "navigate": Navigate,
     "observe": Observe,
     "act": Act,
+    "dialog": AnswerDialog,
+    "tabs": ShowTabs,
+    "artifacts": ShowArtifacts,
+    "artifact": ReadArtifact,
     "outcome": AskOutcome,
     "cancel": Cancel,
     "reconcile": Reconcile,

@@ -320,7 +320,9 @@ def fenced_claims(view: View) -> Findings:
             again = isinstance(request, LeaseRequest) and (request.id, request.claim) in told
             if isinstance(request, LeaseRequest):
                 told.add((request.id, request.claim))
-            if served and moment.slot in replaced and not again:
+            # What is on record anybody of the principal may ask; only new work is fenced.
+            on_record = isinstance(reply, Acted) and reply.recorded
+            if served and moment.slot in replaced and not again and not on_record:
                 what = f"a call of a claim below {replaced[moment.slot]} was served"
                 yield Finding("contract 7", what, (view.came[moment.slot], moment))
             silent = isinstance(reply, Refused) and reply.error.code.class_ is Class.LEASE_INVALID

@@ -18,12 +18,15 @@ from lessor.lease import (
     chores,
     control,
     declaring,
+    dialog,
     ending,
+    files,
     lane,
     profile,
     questions,
     starting,
     sweep,
+    tending,
 )
 from lessor.lease.verdict import (
     Aimed,
@@ -36,10 +39,12 @@ from lessor.lease.verdict import (
     ClosedLanded,
     ClosingLanded,
     Desk,
+    DialogClosed,
     DispatchDone,
     Drain,
     Event,
     Extended,
+    FileStored,
     GrantLanded,
     GrantRead,
     IntentLanded,
@@ -54,12 +59,14 @@ from lessor.lease.verdict import (
     SealLanded,
     Started,
     StartFailed,
+    Tended,
     TickDue,
     Verdict,
 )
 from lessor.messages.request import (
     Acquire,
     Act,
+    AnswerDialog,
     AskGenerations,
     AskOutcome,
     AskStatus,
@@ -75,12 +82,15 @@ from lessor.messages.request import (
     ListSteps,
     Navigate,
     Observe,
+    ReadArtifact,
     Reconcile,
     Renew,
     RevokeProfile,
     Rewrap,
     RollBack,
+    ShowArtifacts,
     ShowProfile,
+    ShowTabs,
 )
 
 
@@ -109,6 +119,12 @@ def decide(ledger: Ledger, desk: Desk, event: Event, now: Now) -> Verdict:  # no
             return acting.intent_landed(ledger, desk, event, now)
         case DispatchDone():
             return acting.dispatched(ledger, desk, event, now)
+        case FileStored():
+            return files.stored(ledger, desk, event, now)
+        case Tended():
+            return tending.done(ledger, desk, event, now)
+        case DialogClosed():
+            return dialog.closed(ledger, desk, event, now)
         case ReadDone():
             return lane.read_done(ledger, desk, event, now)
         case ClosingLanded() | SealLanded() | ClosedLanded():
@@ -140,12 +156,18 @@ def _awake(desk: Desk, now: Now) -> Desk:
     return replace(desk, idle_since_ms=now.ms)
 
 
-def _asked(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
+def _asked(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:  # noqa: C901 -- a row per request
     match asked.request:
         case Acquire():
             return acquire.ask(ledger, desk, asked, now)
         case Act() | Navigate() | Observe():
             return lane.ask(ledger, desk, asked, now)
+        case AnswerDialog():
+            return dialog.answer(ledger, desk, asked, now)
+        case ReadArtifact():
+            return files.read(ledger, desk, asked, now)
+        case ShowTabs() | ShowArtifacts():
+            return tending.ask(ledger, desk, asked, now)
         case Renew():
             return control.renew(ledger, desk, asked, now)
         case Close():

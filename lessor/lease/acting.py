@@ -6,9 +6,9 @@ from msgspec import structs
 
 from lessor import steps
 from lessor.errors import Code, Effect, Problem, problem
-from lessor.findings import Away, NotSent, Sent, Target
+from lessor.findings import Away, NotSent, Paused, Sent, Target
 from lessor.journal import LeaseState, Ledger
-from lessor.lease import approval, ending
+from lessor.lease import approval, dialog, ending
 from lessor.lease.admit import holder, in_time, page_there
 from lessor.lease.answers import not_sent, refusal, unknown_outcome, view_for
 from lessor.lease.lane import away_problem, finish
@@ -157,6 +157,8 @@ def dispatched(ledger: Ledger, desk: Desk, event: DispatchDone, now: Now) -> Ver
             return _applied(ledger, desk, current, event.result, now)
         case NotSent(why=why):
             return _settle(ledger, desk, current, ActOutcome.NOT_SENT, why, None, now)
+        case Paused(dialog=opened):
+            return dialog.opened(ledger, desk, current, opened, now)
         case Away() as away:
             at_ms = current.dispatched_ms
             if away is not Away.SILENT:

@@ -9,7 +9,10 @@ from lessor.lease.verdict import Asked, Desk, Now, PageOp
 from lessor.limits import ms
 from lessor.messages.ids import Caller
 from lessor.messages.record import LeaseRenewed
-from lessor.messages.request import Act, Navigate, Observe
+from lessor.messages.request import Act, AnswerDialog, Navigate, Observe, ShowArtifacts, ShowTabs, TendRequest
+
+Bounded = PageOp | AnswerDialog | TendRequest
+"""What names a deadline and comes to a live browser."""
 
 
 def known(ledger: Ledger, desk: Desk, caller: Caller) -> Problem | None:
@@ -49,7 +52,7 @@ def _closing(held: LeaseState) -> Problem:
     return problem(Code.LEASE_CLOSING, "The lease is closing: acquire again when it has closed.")
 
 
-def bound_ms(op: PageOp, desk: Desk, now: Now) -> int:
+def bound_ms(op: Bounded, desk: Desk, now: Now) -> int:
     """The operation's own bound: the caller's deadline, or the contract's, whichever is earlier."""
     limits = desk.limits
     match op:
@@ -57,14 +60,14 @@ def bound_ms(op: PageOp, desk: Desk, now: Now) -> int:
             longest_s = limits.act_s
         case Navigate():
             longest_s = limits.navigate_s
-        case Observe():
+        case Observe() | AnswerDialog() | ShowTabs() | ShowArtifacts():
             longest_s = limits.observe_s
         case _:
             assert_never(op)
     return min(op.deadline_ms, now.ms + ms(longest_s))
 
 
-def in_time(held: LeaseState, op: PageOp, desk: Desk, now: Now) -> Problem | tuple[LeaseRenewed, ...]:
+def in_time(held: LeaseState, op: Bounded, desk: Desk, now: Now) -> Problem | tuple[LeaseRenewed, ...]:
     """Deadline, closing time and renewal on bind (contract 9, 24): refuse, or say what must be renewed first."""
     if now.ms >= op.deadline_ms:
         return problem(Code.DEADLINE_PASSED, "The deadline has passed and nothing was done: ask again.")

@@ -81,6 +81,7 @@ def told_profile(ledger: Ledger, desk: Desk, profile: ProfileChanged) -> Profile
         strict=profile.strict,
         idempotent_target=profile.idempotent_target,
         approve=profile.approve,
+        policy=profile.policy,
         leased_by=held.scope.run if held is not None and held.phase != "closed" else None,
         health=profile.health,
         why=profile.why,

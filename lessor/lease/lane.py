@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Literal
 
 from lessor import redact, steps
-from lessor.errors import Code, Effect, Problem, problem
+from lessor.errors import Code, Effect, Problem, dialog_open, problem
 from lessor.findings import Away
 from lessor.journal import LeaseState, Ledger
 from lessor.lease import ending
@@ -55,6 +55,8 @@ def ask(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
     renewal = in_time(held, op, desk, now)
     if isinstance(renewal, Problem):
         return Verdict(desk, replies=(refusal(ledger, desk, asked, renewal, now),))
+    if current is not None and current.dialog is not None:
+        return Verdict(desk, replies=(refusal(ledger, desk, asked, dialog_open(current.dialog), now),))
     if current is not None or desk.lane:
         return _queue(ledger, desk, asked, now)
     if renewal:

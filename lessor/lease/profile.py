@@ -37,6 +37,7 @@ def create(ledger: Ledger, desk: Desk, asked: Asked, now: Now) -> Verdict:
         strict=wanted.strict,
         approve=wanted.approve,
         state=profile.state if profile is not None else "ready",
+        policy=wanted.policy.settled(),
         health=wanted.health,
         why=profile.why if profile is not None else None,
     )

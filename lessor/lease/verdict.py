@@ -7,14 +7,14 @@ survive one may stand here.
 from dataclasses import dataclass
 from typing import Literal
 
-from lessor.errors import Problem
-from lessor.findings import Away, NotSent, Sent, Target
+from lessor.errors import OpenDialog, Problem
+from lessor.findings import Away, NotSent, Paused, Sent, Target
 from lessor.journal import Generation
 from lessor.limits import Limits
-from lessor.messages.action import Observation, PageView
+from lessor.messages.action import Artifact, Observation, PageView
 from lessor.messages.health import HealthCheck
 from lessor.messages.ids import Caller
-from lessor.messages.record import AnyRecord
+from lessor.messages.record import AnyRecord, ArtifactKept
 from lessor.messages.reply import Reply
 from lessor.messages.request import Acquire, Act, Navigate, Observe, ProfileRequest
 from lessor.messages.run import Approval, Constraint, RunReading, RunRecord
@@ -48,6 +48,8 @@ class Operation:
     answered: bool = False
     """The caller's deadline came first: it was told `pending`, the operation is still awaited (contract 10)."""
     dispatch_recorded: bool = False
+    dialog: OpenDialog | None = None
+    """What holds the page: the input is under way and waits for somebody's answer."""
     granted_until_ms: int | None = None
     """When the approval or the grant that it rests on ends."""
     approval: str | None = None
@@ -231,7 +233,34 @@ class IntentLanded:
 @dataclass(frozen=True, slots=True)
 class DispatchDone:
     slot: int
-    result: Sent | NotSent | Away
+    result: Sent | NotSent | Paused | Away
+
+
+@dataclass(frozen=True, slots=True)
+class FileStored:
+    """A file of a browser lies in the store."""
+
+    instance: str
+    artifact: Artifact
+    object: str
+    object_sha256: str
+    key_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tended:
+    """Answer to `Tend`."""
+
+    asked: Asked
+    result: Reply | Problem | Away
+
+
+@dataclass(frozen=True, slots=True)
+class DialogClosed:
+    """Answer to `TellDialog`."""
+
+    asked: Asked
+    result: OpenDialog | Problem | Away
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,6 +369,9 @@ Event = (
     | ApprovalAsked
     | IntentLanded
     | DispatchDone
+    | DialogClosed
+    | Tended
+    | FileStored
     | ReadDone
     | Looked
     | Sealed
@@ -407,6 +439,42 @@ class Dispatch:
     slot: int
     act: Act
     target: Target
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Wait for the rest of the dispatch that a dialog paused."""
+
+    slot: int
+    dialog: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFile:
+    """Answered by `Tended`."""
+
+    asked: Asked
+    kept: ArtifactKept
+    instance: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropFiles:
+    objects: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tend:
+    """Something beside the page operations."""
+
+    asked: Asked
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TellDialog:
+    asked: Asked
     until_ms: int
 
 
@@ -494,6 +562,12 @@ Effect = (
     ReadRuns
     | StartBrowser
     | Aim
+    | Dispatch
+    | Resume
+    | TellDialog
+    | Tend
+    | ReadFile
+    | DropFiles
     | ReadGrant
     | AskApproval
     | Dispatch

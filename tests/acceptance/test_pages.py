@@ -14,11 +14,14 @@ from lessor.broker.embedded import Endpoint
 from lessor.cli.demo.site import Site
 from lessor.errors import Code
 from lessor.limits import Limits
-from lessor.messages.record import Intent, SealCommitted
-from lessor.messages.reply import StepState
+from lessor.messages.policy import PagePolicy
+from lessor.messages.record import ArtifactKept, Intent, Outcome, SealCommitted
+from lessor.messages.reply import ActOutcome, StepState
+from tests.support.broker import fresh
 from tests.support.pages import Pages, named, ref
 from tests.support.processes import worker_process
 from tests.support.stage import refused, staged
+from tests.support.web import Web
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 HELD_S_MAX = 10.0
@@ -170,3 +173,75 @@ async def test_s04_a_browser_that_dies_with_the_answer_held_is_reconciled_by_key
     repeated = again.run.step(again, "submit", task=lease.run.run)
     assert (await repeated.commit(lessor.Click(ref="e1.0"))).recorded
     assert len(pages.site.submissions(key)) == 1
+
+
+async def test_b11_a_click_waits_at_a_dialog_until_the_worker_answers(pages: Pages) -> None:
+    form = "<form action=/done method=post><button onclick=\"return confirm('Pay?')\">Pay</button></form>"
+    with Web(ask=form, done="paid") as web:
+        name = fresh("p")
+        await pages.client.create_profile(name, origins=[web.origin], policy=PagePolicy(dialogs="ask"))
+        lease = await pages.lease(name)
+        await lease.navigate(f"{web.origin}/ask")
+        for accept in (False, True):
+            page = await lease.observe()
+            with refused(Code.DIALOG_OPEN) as told:
+                await lease.act(lessor.Click(ref=ref(page, "Pay")))
+            dialog = told[0].dialog
+            assert dialog is not None
+            assert (dialog.kind, dialog.message) == ("confirm", "Pay?")
+            with refused(Code.DIALOG_OPEN):
+                await lease.observe()
+            assert (await lease.dialog(dialog.id, accept=accept)).accepted is accept
+            assert ("paid" in (await lease.observe()).text) is accept
+            with refused(Code.ACTION_NOT_ALLOWED):
+                await lease.dialog(dialog.id, accept=True)
+        assert web.paths().count("/done") == 1
+        outcomes = await pages.stage.written(Outcome, name)
+        assert [one.outcome for one in outcomes] == [ActOutcome.APPLIED] * 2
+
+
+async def test_b22_a_download_is_fetched_over_the_broker_when_its_lease_has_closed(pages: Pages) -> None:
+    body = "0123456789abcdef" * 40_000
+    with Web(page="<a href=/report>Report</a>") as web:
+        web.pages["/report"] = (200, {"content-disposition": "attachment; filename=report.txt"}, body)
+        name = fresh("p")
+        await pages.client.create_profile(name, origins=[web.origin])
+        lease = await pages.lease(name)
+        await lease.navigate(f"{web.origin}/page")
+        acted = await lease.act(lessor.Click(ref=ref(await lease.observe(), "Report")))
+        assert acted.page is not None
+        async with asyncio.timeout(HELD_S_MAX):
+            while True:
+                mine = await lease.artifacts()
+                if [one.state for one in mine] == ["kept"]:
+                    break
+                await asyncio.sleep(0.01)
+        [kept] = await pages.stage.awaited(ArtifactKept, 1, name)
+        assert kept.artifact == mine[0]
+        await lease.close()
+        assert await pages.client.artifacts(name) == mine
+        one, fetched = await pages.client.artifact(name, mine[0].id)
+        assert (one.name, fetched.decode()) == ("report.txt", body)
+        with refused(Code.NOT_FOUND):
+            await pages.client.artifact(name, "nothing")
+        stranger = await pages.stage.worker("b", principal="mallory")
+        with refused(Code.NOT_FOUND):
+            await stranger.artifact(name, one.id)
+
+
+async def test_b20_b25_tabs_and_popups_through_the_whole_stack(pages: Pages) -> None:
+    with Web(page="<a href=/child target=_blank>Child</a>", child="child") as web:
+        name = fresh("p")
+        await pages.client.create_profile(name, origins=[web.origin])
+        lease = await pages.lease(name)
+        await lease.navigate(f"{web.origin}/page")
+        await lease.act(lessor.Click(ref=ref(await lease.observe(), "Child")))
+        assert (await lease.navigate(f"{web.origin}/child", tab="side")).status == 200
+        async with asyncio.timeout(HELD_S_MAX):
+            while len(await lease.tabs()) < 3:  # noqa: ASYNC110 - nobody is told
+                await asyncio.sleep(0.01)
+        assert [tab.name for tab in await lease.tabs()] == ["main", "popup-1", "side"]
+        assert (await lease.observe(tab="popup-1")).text == "child"
+        assert [tab.name for tab in await lease.tabs(close="popup-1")] == ["main", "side"]
+        with refused(Code.ACTION_NOT_ALLOWED):
+            await lease.tabs(close="main")

@@ -95,7 +95,7 @@ async def test_b02_a_healthy_tab_of_another_site_is_unaffected(held: LiveSession
     web.pages["/opener"] = f"<a href={web.other}/calm target=_blank rel=noopener>Other</a>"
     page = await go(held, f"{web.origin}/opener")
     await do(held, Click(ref=named(page, "Other").ref), page)
-    while "popup-1" not in held._tabs:
+    while "popup-1" not in held._tabs.by_name:
         await look(held)
     await wedge(held, web, "loop")
     began_ms = boot_ms()
@@ -120,7 +120,7 @@ async def test_b06_a_child_that_wedges_its_opener_and_one_that_cannot(held: Live
     web.pages["/parent"] = "<button onclick=\"child = window.open('/calm')\">Open</button>"
     page = await go(held, f"{web.origin}/parent")
     await do(held, Click(ref=named(page, "Open").ref), page)
-    while "popup-1" not in held._tabs:
+    while "popup-1" not in held._tabs.by_name:
         await look(held)
     await script(held, "child.setTimeout('for (;;);', 50) && 0")
     await silent(held)

@@ -83,11 +83,11 @@ async def test_b20_a_popup_is_a_tab_of_the_lease(rig: Rig, web: Web) -> None:
     web.pages["/child"] = "<p>child</p>"
     session = await rig.start(rig.engine(), rig.spec(web.origin))
     page = await go(session, f"{web.origin}/opener")
-    await do(session, Click(ref=named(page, "Child").ref), page)
-    while not (await look(session)).notices:
-        pass
+    told = (await do(session, Click(ref=named(page, "Child").ref), page)).notices
+    while not told:
+        told = (await look(session)).notices
     assert (await look(session, "popup-1")).text == "child"
-    unknown = await session.observe("nothing", soon())
+    unknown = await session.observe("popup-2", soon())
     assert isinstance(unknown, Problem)
     assert unknown.code is Code.TAB_NOT_FOUND
 

@@ -15,7 +15,8 @@ from lessor.browser.find import find_chromium
 from lessor.browser.keeper.linux import boot_id, boot_ms
 from lessor.errors import Code, Problem
 from lessor.messages.action import AnyAction, Click, Element, Observation, PageView, Press, Type
-from lessor.ports import Away, Browser, BrowserSpec, NotSent, SealedState, Sent, Session, Target
+from lessor.messages.policy import PagePolicy
+from lessor.ports import Away, Browser, BrowserSpec, NotSent, Paused, SealedState, Sent, Session, Target
 from tests.model.scripted import Machine, ModelBrowser
 from tests.support.engines import Rig, soon
 from tests.support.web import Web
@@ -64,7 +65,8 @@ class ModelPlace:
 class RealPlace:
     def __init__(self) -> None:
         self.rig = Rig()
-        self._web = Web(form=FORM, done=f"{FORM}Thank you").__enter__()
+        asking = FORM.replace("<button", "<button onclick=\"return confirm('Really?')\"")
+        self._web = Web(form=FORM, asking=asking, done=f"{FORM}Thank you").__enter__()
         self.origin = self._web.origin
 
     def browser(self) -> Browser:
@@ -107,8 +109,8 @@ class Lease:
     def on_gone(self) -> None:
         self.gone += 1
 
-    async def form(self) -> Observation:
-        view = await self.session.navigate("main", f"{self.place.origin}/form", soon())
+    async def form(self, path: str = "/form") -> Observation:
+        view = await self.session.navigate("main", f"{self.place.origin}{path}", soon())
         assert isinstance(view, PageView), view
         assert view.status == 200
         return await self.look()
@@ -169,7 +171,8 @@ async def test_what_a_dry_run_refuses_is_not_sent(place: Place) -> None:
     await held.do(Type(ref=element(page, "Name").ref, text="changes the form"), page)
     assert await code(held.aim(click, page)) is Code.PAGE_CHANGED
     assert await code(held.session.navigate("main", "http://elsewhere.example/", soon())) is Code.URL_DISALLOWED
-    assert await code(held.session.observe("other", soon())) is Code.TAB_NOT_FOUND
+    assert await code(held.session.observe("popup-9", soon())) is Code.TAB_NOT_FOUND
+    assert await code(held.session.aim("other", page.revision, click, "target", soon())) is Code.TAB_NOT_FOUND
     assert place.effects() == 0
 
 
@@ -179,6 +182,56 @@ async def test_a_key_without_a_reference_goes_to_what_has_the_focus(place: Place
     page = await held.do(Type(ref=element(page, "Name").ref, text="Ann"), page)
     await held.do(Press(key="Enter"), page)
     assert place.effects() == 1
+
+
+async def test_b25_a_named_tab_is_made_when_it_is_named(place: Place) -> None:
+    held = await lease(place)
+    page = await held.form()
+    view = await held.session.navigate("side", f"{place.origin}/form", soon())
+    assert isinstance(view, PageView), view
+    scratch = await held.session.observe("scratch", soon())
+    assert isinstance(scratch, Observation)
+    assert scratch.url == "about:blank"
+    assert (await held.look()).revision == page.revision, "each tab has its own document"
+    tabs = await held.session.tabs(None, soon())
+    assert isinstance(tabs, tuple)
+    assert [(tab.name, tab.url) for tab in tabs] == [
+        ("main", f"{place.origin}/form"),
+        ("scratch", "about:blank"),
+        ("side", f"{place.origin}/form"),
+    ]
+    assert await code(held.session.tabs("main", soon())) is Code.ACTION_NOT_ALLOWED
+    assert await code(held.session.tabs("nothing", soon())) is Code.TAB_NOT_FOUND
+    left = await held.session.tabs("scratch", soon())
+    assert isinstance(left, tuple)
+    assert [tab.name for tab in left] == ["main", "side"]
+
+
+async def test_b11_with_ask_a_dialog_holds_the_click_until_it_is_answered(place: Place) -> None:
+    held = await lease(place, policy=PagePolicy(dialogs="ask"))
+    for accept, effects in ((False, 0), (True, 1)):
+        page = await held.form("/asking")
+        target = await held.aim(Click(ref=element(page, "Send").ref), page)
+        assert isinstance(target, Target)
+        paused = await held.session.dispatch("main", Click(ref=element(page, "Send").ref), target, soon())
+        assert isinstance(paused, Paused), paused
+        assert (paused.dialog.kind, paused.dialog.message, paused.dialog.tab) == ("confirm", "Really?", "main")
+        assert place.effects() == 0
+        assert await code(held.session.observe("main", soon())) is Code.DIALOG_OPEN
+        assert await code(held.session.answer_dialog("d0", True, "", soon())) is Code.ACTION_NOT_ALLOWED
+        closed = await held.session.answer_dialog(paused.dialog.id, accept, "", soon())
+        assert closed == paused.dialog
+        assert isinstance(await held.session.resume(paused.dialog.id), Sent)
+        assert await code(held.session.answer_dialog(paused.dialog.id, True, "", soon())) is Code.ACTION_NOT_ALLOWED
+        assert place.effects() == effects
+
+
+@pytest.mark.parametrize("decision", ["dismiss", "accept"])
+async def test_b11_a_policy_answers_and_nothing_waits(place: Place, decision: Any) -> None:
+    held = await lease(place, policy=PagePolicy(dialogs=decision))
+    page = await held.form("/asking")
+    await held.do(Click(ref=element(page, "Send").ref), page)
+    assert place.effects() == (decision == "accept")
 
 
 async def test_a_passed_deadline_is_silence_for_reads_and_not_sent_for_acts(place: Place) -> None:

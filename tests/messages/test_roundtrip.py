@@ -47,6 +47,8 @@ def strategy(kind: msgspec.inspect.Type) -> st.SearchStrategy[Any]:
         case inspect.StrType():
             text = st.characters(exclude_categories=["Cs"])
             return st.text(text, min_size=kind.min_length or 0, max_size=min(kind.max_length or 20, 20))
+        case inspect.BytesType():
+            return st.binary(max_size=20)
         case inspect.DateTimeType():
             return st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
         case inspect.EnumType():

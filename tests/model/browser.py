@@ -15,6 +15,7 @@ from lessor.findings import Away, NotSent, Sent, Target
 from lessor.messages.action import AnyAction, Element, Match, Observation, PageView, Type
 from lessor.messages.health import HealthCheck
 from lessor.ports import Binding, BrowserSpec, Clock, SealedState
+from tests.support.dialogless import Dialogless, Fileless
 
 Point = Literal["start", "navigate", "observe", "aim", "dispatch", "dispatched", "check", "seal", "kill"]
 """`dispatch` lies before the effect, `dispatched` between the effect and the page's answer."""
@@ -63,7 +64,7 @@ class Keeper:
 
 
 @dataclass
-class ModelBrowser:
+class ModelBrowser(Fileless):
     """The machine's browsers; one object may serve several hosts, one after the other or at once."""
 
     clock: Clock
@@ -156,7 +157,7 @@ class ModelBrowser:
         """Keepers outlive the host."""
 
 
-class ModelSession:
+class ModelSession(Dialogless):
     """`ports.Session` of one epoch."""
 
     def __init__(self, browser: ModelBrowser, keeper: Keeper, epoch: int) -> None:

@@ -14,16 +14,29 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
-from lessor.errors import Code, Problem, problem
-from lessor.messages.action import AnyAction, Click, Element, Match, Observation, PageView, Press, Type
+from lessor.errors import Code, OpenDialog, Problem, dialog_open, problem
+from lessor.messages.action import (
+    AnyAction,
+    Artifact,
+    Click,
+    Element,
+    Match,
+    Observation,
+    PageView,
+    Press,
+    TabView,
+    Type,
+)
 from lessor.messages.health import HealthCheck
 from lessor.messages.ids import ProfileKey
-from lessor.ports import Away, Binding, BrowserSpec, Clock, NotSent, SealedState, Sent, Target
+from lessor.ports import Away, Binding, BrowserSpec, Clock, FileFound, NotSent, Paused, SealedState, Sent, Target
+from tests.support.dialogless import Fileless
 
 Moment = Literal[
     "start", "find", "navigate", "observe", "aim", "before_dispatch", "after_dispatch", "settle", "seal", "kill"
 ]
 REVISIONS_MAX = 16
+TABS_MAX = 50
 T = TypeVar("T")
 
 
@@ -47,6 +60,8 @@ class Page:
     fields: dict[str, str] = field(default_factory=dict[str, str])
     row: str = ""
     elsewhere: str = ""
+    asks: bool = False
+    """Sending is confirmed in a dialog: that of `/asking`."""
 
     def elements(self) -> dict[int, tuple[str, str, str | None, str]]:
         """Backend id to role, name, value and fingerprint."""
@@ -82,6 +97,8 @@ class Kept:
     origins: tuple[str, ...]
     cookies: dict[str, str]
     page: Page = field(default_factory=Page)
+    others: dict[str, Page] = field(default_factory=dict[str, Page])
+    """Named tabs beside the main one: they can be looked at, not acted on."""
     gone_ms: int | None = None
     session: ModelSession | None = None
 
@@ -149,7 +166,7 @@ class Machine:
         await asyncio.sleep(max(0, until_ms - self.clock.now_ms()) / 1000)
 
 
-class ModelBrowser:
+class ModelBrowser(Fileless):
     """ports.Browser on a Machine."""
 
     def __init__(self, machine: Machine) -> None:
@@ -221,6 +238,9 @@ class ModelSession:
         self._on_gone: Callable[[], None] | None = on_gone
         self._shown: OrderedDict[str, dict[int, str]] = OrderedDict()
         self._reading: asyncio.Task[Any] | None = None
+        self._dialog: OpenDialog | None = None
+        self._dispatching: asyncio.Task[Sent | NotSent | Away] | None = None
+        self._answered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         kept.session = self
 
     def __repr__(self) -> str:
@@ -262,8 +282,13 @@ class ModelSession:
         if stopped is not None:
             return stopped
         fields = dict(self.machine.fields) if url != "about:blank" else {}
-        self.kept.page = Page(url, _digest(f"{self.kept.instance}.{self.machine.number()}", size=12), fields)
-        view = self._view()
+        document = _digest(f"{self.kept.instance}.{self.machine.number()}", size=12)
+        page = Page(url, document, fields, asks=url.endswith("/asking"))
+        if tab == "main":
+            self.kept.page = page
+        else:
+            self.kept.others[tab] = page
+        view = self._view(page)
         return PageView(url=view.url, title=view.title, revision=view.revision, status=200 if fields else None)
 
     async def observe(self, tab: str, deadline_ms: int) -> Observation | Problem | Away:
@@ -271,7 +296,22 @@ class ModelSession:
 
     async def _observe(self, tab: str, deadline_ms: int) -> Observation | Problem | Away:
         stopped = await self._pass("observe", tab, deadline_ms)
-        return self._view() if stopped is None else stopped
+        return self._view(self._page(tab)) if stopped is None else stopped
+
+    async def tabs(self, close: str | None, deadline_ms: int) -> tuple[TabView, ...] | Problem | Away:
+        away = self._ended()
+        if away is not None:
+            return away
+        pages = {"main": self.kept.page, **self.kept.others}
+        if close == "main":
+            return problem(Code.ACTION_NOT_ALLOWED, "The main tab stays.")
+        if close is not None and pages.pop(close, None) is None:
+            return problem(Code.TAB_NOT_FOUND, f"There is no tab {close}.")
+        self.kept.others.pop(close or "", None)
+        return tuple(TabView(name=name, url=page.url) for name, page in sorted(pages.items()))
+
+    def _page(self, tab: str) -> Page:
+        return self.kept.page if tab == "main" else self.kept.others[tab]
 
     async def aim(
         self, tab: str, revision: str, action: AnyAction, match: Match, deadline_ms: int
@@ -300,7 +340,46 @@ class ModelSession:
             return problem(Code.PAGE_CHANGED, "The page changed under the reference: observe again and decide again.")
         return Target(f"{role} {name!r}", fingerprint, changed, (number, fingerprint))
 
-    async def dispatch(self, tab: str, action: AnyAction, target: Target, deadline_ms: int) -> Sent | NotSent | Away:
+    async def dispatch(
+        self, tab: str, action: AnyAction, target: Target, deadline_ms: int
+    ) -> Sent | NotSent | Paused | Away:
+        self._dispatching = asyncio.ensure_future(self._dispatch(action, target, deadline_ms))
+        return await self.resume("")
+
+    async def resume(self, told: str) -> Sent | NotSent | Paused | Away:
+        task = self._dispatching
+        assert task is not None
+        while not task.done() and (self._dialog is None or self._dialog.id == told):
+            await asyncio.wait({task, asyncio.ensure_future(asyncio.sleep(0.001))}, return_when="FIRST_COMPLETED")
+        return task.result() if task.done() or self._dialog is None else Paused(self._dialog)
+
+    def hear_files(self, on_file: Callable[[FileFound], None]) -> None:
+        pass
+
+    async def artifacts(self, cancel: str | None, deadline_ms: int) -> tuple[Artifact, ...] | Problem | Away:
+        return self._ended() or ()
+
+    async def answer_dialog(
+        self, dialog: str, accept: bool, text: str, deadline_ms: int
+    ) -> OpenDialog | Problem | Away:
+        held = self._dialog
+        if held is None or held.id != dialog:
+            return self._ended() or problem(Code.ACTION_NOT_ALLOWED, "That dialog is not open any more: observe.")
+        self._dialog = None
+        self._answered.set_result(accept)
+        return held
+
+    async def _confirmed(self, action: AnyAction, target: Target) -> bool:
+        """Whether the page goes on with what the input asks for."""
+        if not (self.kept.page.asks and isinstance(action, Click) and "Send" in target.described):
+            return True
+        if self._spec.policy.dialogs != "ask":
+            return self._spec.policy.dialogs == "accept"
+        self._answered = asyncio.get_running_loop().create_future()
+        self._dialog = OpenDialog(id=f"d{self.machine.number()}", tab="main", kind="confirm", message="Really?")
+        return await self._answered
+
+    async def _dispatch(self, action: AnyAction, target: Target, deadline_ms: int) -> Sent | NotSent | Away:
         machine = self.machine
         if self._ended() is not None:
             return NotSent("The connection to the browser had ended before.")
@@ -310,7 +389,8 @@ class ModelSession:
         if silent is not None:
             return silent
         sent_ms = machine.clock.now_ms()
-        self._apply(action, target)
+        if await self._confirmed(action, target):
+            self._apply(action, target)
         silent = await self._reach("after_dispatch", deadline_ms)
         if silent is not None:
             return silent
@@ -387,10 +467,16 @@ class ModelSession:
         away = self._ended()
         if away is not None:
             return away
-        if tab != "main":
-            return problem(Code.TAB_NOT_FOUND, f"There is no tab {tab}: use main.")
+        if tab != "main" and tab not in self.kept.others:
+            if moment == "aim" or tab.startswith("popup-"):
+                return problem(Code.TAB_NOT_FOUND, f"There is no tab {tab}: use main.")
+            if len(self.kept.others) >= TABS_MAX - 1:
+                return problem(Code.TAB_QUOTA, "The lease has as many tabs as it may: close one of them.")
+            self.kept.others[tab] = Page()
         if deadline_ms <= self.machine.clock.now_ms():
             return Away.SILENT
+        if self._dialog is not None:
+            return dialog_open(self._dialog)
         return await self._reach(moment, deadline_ms)
 
     def _ended(self) -> Away | None:
@@ -398,8 +484,8 @@ class ModelSession:
         _lives(self.machine, self.kept)
         return self._why
 
-    def _view(self) -> Observation:
-        page = self.kept.page
+    def _view(self, page: Page | None = None) -> Observation:
+        page = page or self.kept.page
         elements = page.elements()
         self._shown[page.revision] = {number: element[3] for number, element in elements.items()}
         while len(self._shown) > REVISIONS_MAX:

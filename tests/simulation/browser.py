@@ -17,6 +17,7 @@ from lessor.findings import Away, NotSent, Sent, Target
 from lessor.messages.action import AnyAction, Match, Observation, PageView, Type
 from lessor.messages.health import HealthCheck
 from lessor.ports import Binding, BrowserSpec, Clock, SealedState
+from tests.support.dialogless import Dialogless, Fileless
 
 LATE_S_MAX: Final = 6.0
 """How long a request may be on its way to the site after its page is gone: less than any profile's `settle_s`."""
@@ -44,6 +45,9 @@ class Chances:
     idle: float = 0.02
     """The page takes the input and sends nothing."""
     late: float = 0.05
+    """The page takes its time before it sends."""
+    long_way: float = 0.05
+    """What it has sent takes its time to the site."""
     overdue: float = 0.0
     """A keeper and its guard that were stopped: nothing passes after the deadline, but the page lives on a while."""
     fails: float = 0.03
@@ -161,12 +165,12 @@ class Keeper:
         if not self.alive:
             return
         draw = self.machine.random
-        is_late = draw.random() < self.machine.chances.late
+        is_late = draw.random() < self.machine.chances.long_way
         way_s = draw.uniform(0.5, LATE_S_MAX) if is_late else draw.uniform(0.001, 0.05)
         self.machine.later(way_s, lambda: self.machine.witness.hit(self, epoch, text))
 
 
-class ModelSession:
+class ModelSession(Dialogless):
     """`ports.Session`: a host's end of the way to a keeper."""
 
     def __init__(self, keeper: Keeper, epoch: int, on_gone: Callable[[], None]) -> None:
@@ -340,7 +344,7 @@ async def end(keeper: Keeper, epoch: int, pause: Callable[[float], Awaitable[Non
     return None if fails else keeper.gone_ms
 
 
-class ModelBrowser:
+class ModelBrowser(Fileless):
     """`ports.Browser` of one host process on a machine."""
 
     def __init__(self, machine: Machine) -> None:

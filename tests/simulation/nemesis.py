@@ -60,6 +60,7 @@ class Nemesis:
         network.lost, network.twice, network.late = (draw.choice([0, 0.02, 0.08]) for _ in range(3))
         browser.slow, browser.silent = draw.choice([0.02, 0.15]), draw.choice([0.005, 0.02, 0.08])
         browser.refused, browser.fails = draw.choice([0.01, 0.1]), draw.choice([0.01, 0.1])
+        browser.long_way = draw.choice([0.1, 0.5, 0.9])
         browser.late, browser.overdue = draw.choice([0.05, 0.3, 0.7]), draw.choice([0, 0.3, 1])
         self._kinds = [(weight * draw.choice([0, 1, 1, 4]), do) for weight, do in self._kinds]
         self._every_s = draw.choice([2.5, EVERY_S, EVERY_S, 12])
@@ -181,7 +182,7 @@ class Nemesis:
     def _revoke(self) -> str | None:
         """Late: what follows on that profile is only refused."""
         worker = self._draw.choice(self._world.workers)
-        if not worker.is_up or self._world.scheduler.now_s < 0.6 * self._world.size.chaos_s:
+        if not worker.is_up or self._world.scheduler.now_s < 0.8 * self._world.size.chaos_s:
             return None
         worker.revoke("shop-0")
         return "revoke"
@@ -240,7 +241,7 @@ STEPS = {
     "reading": 1,
     "aiming": 1,
     "intending": 1,
-    "dispatching": 2,
+    "dispatching": 8,
     "settling": 4,
     "closing": 2,
     "looking": 8,

@@ -103,7 +103,7 @@ class Gateway:
 
     @property
     def is_reachable(self) -> bool:
-        return self._process.alive and self._line.is_open
+        return self in self._network.doors and self._process.alive and self._line.is_open
 
     def listens(self, asked: Asked) -> bool:
         if not self.is_reachable:

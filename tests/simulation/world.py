@@ -41,7 +41,7 @@ class Size:
     workers: int = 3
     profiles: int = 2
     runs: int = 5
-    steps: int = 7
+    steps: int = 9
     chaos_s: float = 150.0
     calm_s: float = 320.0
     think_s: float = 4.0

@@ -27,8 +27,10 @@ from lessor.lease.verdict import (
     CancelRead,
     ChoreOver,
     Desk,
+    DialogClosed,
     Dispatch,
     DispatchDone,
+    DropFiles,
     Effect,
     Event,
     GrantRead,
@@ -38,11 +40,13 @@ from lessor.lease.verdict import (
     Looked,
     Now,
     ReadDone,
+    ReadFile,
     ReadGrant,
     ReadRuns,
     Release,
     RemoveObjects,
     Reseal,
+    Resume,
     RunSeen,
     RunsRead,
     Say,
@@ -51,6 +55,9 @@ from lessor.lease.verdict import (
     StartBrowser,
     Started,
     SweepObjects,
+    TellDialog,
+    Tend,
+    Tended,
     TryState,
     Verdict,
     Visit,
@@ -59,7 +66,7 @@ from lessor.limits import Limits
 from lessor.messages.action import Click, Commit, Observation, PageView
 from lessor.messages.ids import Caller, request_key
 from lessor.messages.record import AnyRecord, Entry
-from lessor.messages.reply import LeaseView, Refused, Reply
+from lessor.messages.reply import LeaseView, Refused, Reply, TabsTold
 from lessor.messages.request import (
     Acquire,
     Act,
@@ -273,6 +280,13 @@ class Owner:
                 self.tell(Sealed(f"object-{generation}", "0" * 64, 100, self.key))
             case KillBrowser(instance=instance):
                 self.tell(Killed(self.now_ms, instance))
+            case TellDialog(asked=asked):
+                gone = Problem(code=Code.ACTION_NOT_ALLOWED, message="No such dialog.")
+                self.tell(DialogClosed(asked, gone))
+            case Tend(asked=asked):
+                self.tell(Tended(asked, TabsTold(tabs=())))
+            case Resume() | ReadFile() | DropFiles():
+                raise AssertionError(effect)
             case Reseal(slot=slot) | TryState(slot=slot):
                 self.tell(ChoreOver(slot, Sealed(self.id("object"), "0" * 64, 100, self.key)))
             case RemoveObjects(slot=slot):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -80,7 +81,13 @@ def _handler(web: Web) -> Callable[..., BaseHTTPRequestHandler]:
                 self.send_header(name, value)
             self.send_header("content-length", str(len(body.encode())))
             self.end_headers()
-            self.wfile.write(body.encode())
+            if "x-hold" in headers:  # the first half, and the rest when it is released
+                self.wfile.write(body.encode()[: len(body) // 2])
+                self.wfile.flush()
+                web.release.wait(10)
+                body = body[len(body) // 2 :]
+            with contextlib.suppress(OSError):
+                self.wfile.write(body.encode())
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it
             pass

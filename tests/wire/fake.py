@@ -9,13 +9,14 @@ from lessor.findings import Away, NotSent, Sent, Target
 from lessor.messages.action import AnyAction, Element, Match, Observation, PageView
 from lessor.messages.health import HealthCheck
 from lessor.ports import Binding, BrowserSpec, SealedState
+from tests.support.dialogless import Dialogless, Fileless
 
 
 def now_ms() -> int:
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
 
 
-class Fake:
+class Fake(Fileless):
     """The engine. `clicks` is what reached pages; `observed` counts looks; `fails` is raised by the next look."""
 
     def __init__(self) -> None:
@@ -48,7 +49,7 @@ class Fake:
         self.live.clear()
 
 
-class Page:
+class Page(Dialogless):
     """One session. Dispatches and looks stop at the engine's gate."""
 
     target = "T1"
