@@ -46,7 +46,9 @@ def traced(call: Call, reply: Reply, begun_ms: int | None, now_ms: int, ledger: 
         "outcome": str(reply.effect) if isinstance(request, Act) else "none" if error is None else "refused",
         "error": str(error.code) if error is not None else None,
     }
-    log.info("operation", **values)
+    # A program that embeds lessor and never said where its log goes has not asked for one on its stdout.
+    if structlog.is_configured():
+        log.info("operation", **values)
     _span(values, desk, now_ms - call.arrived_ms)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
 import lessor.sync
 from examples import embedded, hello, sync_script
@@ -28,6 +29,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 async def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Runtime]:
     """What `lessor up` runs, where the examples look for it."""
     monkeypatch.setenv("LESSOR_DATA_DIR", str(tmp_path / "data"))
+    structlog.reset_defaults()  # as in a program that never configured it
     async with Runtime(Config(data_dir=tmp_path / "data")) as runtime:
         yield runtime
 
