@@ -114,9 +114,9 @@ async def test_b20_popups_that_are_not_wanted_are_closed(rig: Rig, web: Web) -> 
     web.pages["/opener"] = "<a href=/child target=_blank>Child</a>"
     session = await rig.start(rig.engine(), rig.spec(web.origin, policy=PagePolicy(popups="close")))
     page = await go(session, f"{web.origin}/opener")
-    await do(session, Click(ref=named(page, "Child").ref), page)
-    while not (notices := (await look(session)).notices):
-        pass
+    notices = (await do(session, Click(ref=named(page, "Child").ref), page)).notices
+    while not notices:
+        notices = (await look(session)).notices
     assert "closed" in notices[0]
     assert await names(session) == ["main"]
 
