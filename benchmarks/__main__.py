@@ -22,6 +22,7 @@ from benchmarks.page import served
 from benchmarks.sessions import readoption, reattach, sessions
 from benchmarks.ticks import ticks
 from benchmarks.tree import lessor_up
+from lessor.cli.restarts import RESTARTS_MAX
 
 TARGETS = {
     "journaled_over_unjournaled_ms": "at most 1 ms + 2 fsyncs",
@@ -125,7 +126,8 @@ async def measure(
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--times", type=int, default=200)
-    parser.add_argument("--restarts", type=int, default=10)
+    # `lessor up` gives up after so many in a minute, and closes the lease with it: no more can be measured.
+    parser.add_argument("--restarts", type=int, default=RESTARTS_MAX, choices=range(1, RESTARTS_MAX + 1))
     parser.add_argument("--leases", type=int, default=2000)
     parser.add_argument("--profiles", type=int, default=1000)
     parser.add_argument("--only", choices=("pages", "observe", "ticks", "idle"))
